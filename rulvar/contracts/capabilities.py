@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from rulvar.contracts.messages import Wire
 
 __all__ = ["ModelCaps", "ModelPricing", "PriceTier"]
@@ -26,7 +28,7 @@ class ModelPricing(Wire, frozen=True, kw_only=True):
     output_usd_per_m_tok: float
     cache_read_usd_per_m_tok: float | None = None
     cache_write_usd_per_m_tok: float | None = None
-    cache_write1h_usd_per_m_tok: float | None = None
+    cache_write1h_usd_per_m_tok: float | None = msgspec.field(default=None, name="cacheWrite1hUsdPerMTok")
     tiers: tuple[PriceTier, ...] | None = None
 
 
