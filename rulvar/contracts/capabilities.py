@@ -42,5 +42,5 @@ class ModelCaps(Wire, frozen=True, kw_only=True):
     context_window: int
     max_output_tokens: int
     min_output_tokens_per_turn: int | None = None
-    prompt_caching: bool | dict[str, object] | None = None
+    prompt_caching: str | None = None
     pricing: ModelPricing | None = None
