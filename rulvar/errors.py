@@ -188,6 +188,8 @@ class AgentCallError(RulvarError):
     """
 
     code = "agent"
+    result: Any = None
+    """The call's AgentResult, when there is one."""
 
     @property
     def kind(self) -> str:

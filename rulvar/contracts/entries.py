@@ -131,5 +131,7 @@ def as_entries(journal: Iterable[JournalEntry | Mapping[str, Any]]) -> list[Jour
         elif isinstance(item, Mapping):
             entries.append(decode_entry(encode_json(dict(item))))
         else:
-            raise ConfigError(f"journal[{index}]: expected an entry or its JSON object, got {type(item).__name__}")
+            raise ConfigError(
+                f"journal[{index}]: expected an entry or its JSON object, got {type(item).__name__}"
+            )
     return entries

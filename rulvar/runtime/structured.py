@@ -145,4 +145,7 @@ def _first_bracketed(text: str) -> str | None:
 
 
 def _where(issue: SchemaIssue) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in issue.path).lstrip(".") or "answer"
+    return (
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in issue.path).lstrip(".")
+        or "answer"
+    )

@@ -176,7 +176,9 @@ def _decode_meta(path: Path, data: bytes) -> RunMeta:
     try:
         meta = decode_json(data)
     except ValueError as error:
-        raise ConfigError(f"{path}: not JSON ({error}); remove it, and the next resume writes it anew") from None
+        raise ConfigError(
+            f"{path}: not JSON ({error}); remove it, and the next resume writes it anew"
+        ) from None
     if not isinstance(meta, dict):
         raise ConfigError(f"{path}: expected an object, got {type(meta).__name__}")
     return meta
