@@ -90,7 +90,7 @@ class RulvarError(Exception):
 
     @property
     def wire_code(self) -> str:
-        """The code that is written to journals; differs from ``code`` for replayed errors only."""
+        """The code that outcomes and journals carry."""
         return self.code
 
 
@@ -225,6 +225,11 @@ class RunCancelledError(RulvarError):
     """The run was cancelled by its caller."""
 
     code = "cancelled"
+
+    @property
+    def wire_code(self) -> str:
+        """Outcomes and journals carry ``error``: the status already says that it was cancelled."""
+        return "error"
 
 
 class RunNotFoundError(RulvarError):

@@ -16,7 +16,7 @@ import orjson
 from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.errors import NonSerializableValueError
 
-__all__ = ["journal_form", "journal_value"]
+__all__ = ["fragment", "journal_form", "journal_value", "refused_at"]
 
 
 def journal_form(value: Any, what: str) -> bytes:
@@ -35,14 +35,19 @@ def journal_form(value: Any, what: str) -> bytes:
     try:
         return encode_json(_plain(value, 0))
     except NonSerializableValueError as error:
-        raise NonSerializableValueError(
-            f"{what}: {error.message}", data={"path": what, "field": error.data.get("path", "$")}
-        ) from None
+        raise refused_at(error, what) from None
 
 
 def journal_value(value: Any, what: str) -> Any:
     """Return a value after its round trip through its journal form."""
     return decode_json(journal_form(value, what))
+
+
+def refused_at(error: NonSerializableValueError, what: str) -> NonSerializableValueError:
+    """Return a refusal whose path starts at a place instead of at ``$``."""
+    field = str(error.data.get("path", "$"))
+    path = what + field.removeprefix("$")
+    return NonSerializableValueError(error.message.replace(field, path, 1), data={"path": path})
 
 
 def fragment(data: bytes) -> orjson.Fragment:

@@ -183,7 +183,7 @@ class Engine:
         self._start(handle, request, known=workflow is not None)
         return handle
 
-    def _start(self, handle: RunHandle, request: RunRequest, *, known: bool = True) -> Any:
+    def _start(self, handle: RunHandle, request: RunRequest, *, known: bool = True) -> RunHandle:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:

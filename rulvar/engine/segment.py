@@ -232,7 +232,7 @@ class Segment:
         try:
             mark = run.index.settle
             same = mark is not None and mark.is_last and mark.run_status == outcome.status
-            if not same or run.journal.appended:
+            if run.journal.next_seq and (not same or run.journal.appended):
                 settle: dict[str, Any] = {
                     "decisionType": "run_settle",
                     "runStatus": outcome.status,

@@ -108,10 +108,9 @@ def describe_wait(entry: JournalEntry) -> Pending:
     """Return what the entry of an open wait asks for."""
     value = entry.value
     facts: Mapping[str, Any] = value if isinstance(value, dict) else {}
+    key, prompt = str(facts.get("key", "")), facts.get("prompt")
     if entry.kind == "approval":
         key, prompt = f"approval:{entry.seq}", f"approve tool {facts.get('toolName')!r}"
-    else:
-        key, prompt = str(facts.get("key", "")), facts.get("prompt")
     return Pending(key=key, scope=entry.scope, entry_ref=entry.seq, prompt=prompt, schema=facts.get("schema"))
 
 

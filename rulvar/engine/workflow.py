@@ -92,7 +92,7 @@ def workflow(
 
     def make(decorated: Body[T]) -> Workflow[T]:
         return define_workflow(
-            name or getattr(decorated, "__name__", ""),
+            name or str(getattr(decorated, "__name__", "")),
             decorated,
             args=args,
             model=model,
@@ -136,10 +136,7 @@ def _check_body(name: str, body: object) -> None:
         raise ConfigError(
             f"workflow {name!r}: the body is an async generator; return a value instead of yielding"
         )
-    is_async = inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(
-        getattr(target, "__call__", None)
-    )  # noqa: B004
-    if inspect.isfunction(target) and not is_async:
+    if inspect.isfunction(target) and not inspect.iscoroutinefunction(target):
         raise ConfigError(
             f"workflow {name!r}: write 'async def {target.__name__}(ctx, args)'", data={"field": "body"}
         )

@@ -194,12 +194,15 @@ class JournalIndex:
 
     def _add_decision(self, entry: JournalEntry) -> None:
         self._count(entry)
-        wire = entry.to_wire()
-        value = wire.get("value")
-        kind = value.get("decisionType") if isinstance(value, dict) else None
+        if entry.key.startswith("pc:"):
+            return  # one per exchange: nothing of it is matched or folded
+        value = entry.value
+        if not isinstance(value, dict):
+            return
+        kind = value.get("decisionType")
         if kind == "run_settle":
             self.settle = SettleMark(entry, str(value.get("runStatus")), is_last=False)
-        elif isinstance(kind, str) and kind != "provider-call":
+        elif isinstance(kind, str):
             self.decisions.setdefault(kind, []).append(entry)
 
     def _add_resolution(self, entry: JournalEntry) -> None:

@@ -340,7 +340,7 @@ def _limit(name: str, bound: float) -> WireError:
         code="agent",
         message=f"the agent reached its limit {name}={bound}",
         retryable=False,
-        data={"kind": "terminal", "limit": name},
+        data={"kind": "terminal"},
     )
 
 

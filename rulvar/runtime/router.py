@@ -12,6 +12,8 @@ __all__ = ["ROLES", "ModelChoice", "choose_model"]
 
 ROLES = ("orchestrate", "plan", "loop", "finalize", "extract", "summarize", "synthesize")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
+ROLE_EFFORTS: Mapping[str, str] = {"plan": "high"}
+"""Effort of a role when nothing else sets one; it is part of the call's identity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,7 @@ def choose_model(role: str, layers: Iterable[RoutingLayer]) -> ModelChoice:
             f'routing={{"{role}": "adapter:model"}}',
             data={"field": "routing", "role": role},
         )
+    effort = effort or ROLE_EFFORTS.get(role)
     if effort is not None and effort not in EFFORTS:
         raise ConfigError(f"effort {effort!r}: use one of {', '.join(EFFORTS)}", data={"field": "effort"})
     return ModelChoice(reference=chosen.reference, effort=effort, provider_options=chosen.provider_options)

@@ -11,7 +11,6 @@ from rulvar.contracts.ports.provider import Adapter, Served, served_by
 from rulvar.contracts.stream import (
     ChatEvent,
     Finish,
-    ReasoningDelta,
     StreamError,
     TextDelta,
     ToolCallEnd,
@@ -95,25 +94,21 @@ async def take_turn(
 
 
 def _read_event(event: ChatEvent, turn: Turn, text: list[str], names: dict[str, str]) -> None:
-    kind = type(event)
-    if kind is TextDelta:
-        text.append(event.text)  # type: ignore[union-attr]
-    elif kind is Finish:
-        turn.finish = event  # type: ignore[assignment]
-        turn.usage = event.usage  # type: ignore[union-attr]
+    if isinstance(event, TextDelta):
+        text.append(event.text)
+    elif isinstance(event, Finish):
+        turn.finish = event
+        turn.usage = event.usage
         turn.usage_is_exact = True
-        _keep_raw_blocks(event, turn)  # type: ignore[arg-type]
-    elif kind is ToolCallStart:
-        names[event.id] = event.name  # type: ignore[union-attr]
-    elif kind is ToolCallEnd:
-        name = names.get(event.id, "")  # type: ignore[union-attr]
-        turn.tool_calls.append(ToolCallPart(id=event.id, name=name, args=event.args))  # type: ignore[union-attr]
-    elif kind is StreamError:
-        turn.error = event.error  # type: ignore[union-attr]
-    elif kind is UsageUpdate:
-        turn.usage = _update(turn.usage, event.usage)  # type: ignore[union-attr]
-    elif kind is ReasoningDelta:
-        pass
+        _keep_raw_blocks(event, turn)
+    elif isinstance(event, ToolCallStart):
+        names[event.id] = event.name
+    elif isinstance(event, ToolCallEnd):
+        turn.tool_calls.append(ToolCallPart(id=event.id, name=names.get(event.id, ""), args=event.args))
+    elif isinstance(event, StreamError):
+        turn.error = event.error
+    elif isinstance(event, UsageUpdate):
+        turn.usage = _update(turn.usage, event.usage)
 
 
 def _keep_raw_blocks(event: Finish, turn: Turn) -> None:

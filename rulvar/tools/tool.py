@@ -148,7 +148,7 @@ def tool(
     """
 
     def make(decorated: Callable[..., Any]) -> Tool:
-        chosen = name or getattr(decorated, "__name__", "")
+        chosen = name or str(getattr(decorated, "__name__", ""))
         contract = (
             _signature_contract(decorated, chosen)
             if parameters is None

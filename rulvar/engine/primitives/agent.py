@@ -232,7 +232,7 @@ async def _to_the_end(run: Run, loop: AgentLoop) -> LoopEnd:
             code="agent",
             message=f"the agent reached its limit timeout_s={timeout}",
             retryable=False,
-            data={"kind": "terminal", "limit": "timeout_s"},
+            data={"kind": "terminal"},
         )
         return LoopEnd(status="limit", error=error)
 

@@ -36,7 +36,7 @@ async def run_child(
     if key is None:
         identity["args"] = plain
     else:
-        identity["key"] = key
+        identity["args"] = key  # an explicit key stands where the args stand
     hashed = content_key(identity)
     assert hashed is not None
     scope = workflow_scope(place.scope, workflow.name, run.next_site(place.scope, f"wf:{workflow.name}"))
@@ -93,8 +93,8 @@ async def _body(
 
 async def _admit(run: Run, place: Place, workflow: Workflow[Any], scope: str, span: str) -> None:
     """Journal whether the child may start; a recorded decision stands."""
-    recorded = _recorded_admission(run, place.scope, scope)
-    if recorded is None:
+    verdict = _recorded_admission(run, place.scope, scope)
+    if verdict is None:
         verdict = _verdict(run, place)
         await run.decide(
             place.scope,
@@ -109,8 +109,6 @@ async def _admit(run: Run, place: Place, workflow: Workflow[Any], scope: str, sp
                 "decision": {"verdict": verdict, "statsBefore": {"depth": place.depth + 1}},
             },
         )
-    else:
-        verdict = recorded
     if verdict.get("kind") == "admit":
         ref = run.journal.next_seq - 1
         facts = {"entryRef": ref, "verdict": "admit", "agentType": workflow.name}
@@ -123,7 +121,7 @@ async def _admit(run: Run, place: Place, workflow: Workflow[Any], scope: str, sp
     )
 
 
-def _verdict(run: Run, place: Place) -> dict[str, Any]:
+def _verdict(run: Run, place: Place) -> Mapping[str, Any]:
     if place.depth + 1 > run.engine.max_depth:
         return {"kind": "reject", "reason": {"code": "depth"}}
     return {"kind": "admit"}

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from rulvar.contracts.canonical import canonical_json, decode_json
-from rulvar.contracts.jsonable import fragment, journal_form
+from rulvar.contracts.jsonable import fragment, journal_form, refused_at
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
 from rulvar.contracts.schema import schema_contract
@@ -88,11 +88,7 @@ def _step_key(identity: dict[str, Any]) -> str:
     try:
         return sha256(canonical_json(identity)).hexdigest()
     except NonSerializableValueError as error:
-        path = str(error.data.get("path", "$")).removeprefix("$.")
-        raise NonSerializableValueError(
-            f"ctx.step({key!r}) {path}: {error.message.partition(' ')[2]}",
-            data={"path": f"ctx.step({key!r})", "field": path},
-        ) from None
+        raise refused_at(error, f"ctx.step({key!r})") from None
 
 
 def _check(label: object, function: object) -> None:
