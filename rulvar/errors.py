@@ -7,8 +7,7 @@
     │   └── SchemaError             a JSON Schema cannot be used
     ├── NonSerializableValueError   a value cannot enter the journal; names the path
     ├── JournalCompatibilityError   a journal of another version
-    ├── JournalCorruptError         a journal line that cannot be read
-    ├── JournalOrderError           an append whose seq is not after the stored tail
+    ├── JournalOrderViolation       a line that cannot be read, or an append out of order
     ├── SettlementError             a run's last entry could not be written
     ├── DeterminismError            nondeterminism where the run forbids it
     ├── JournalMissError            strict replay would have gone live
@@ -18,7 +17,7 @@
     ├── AgentCallError              a model call ended in an error
     ├── LimitExceededError          a model call ended at a usage limit
     ├── ToolDeniedError             the gate refused a tool call
-    ├── AdmissionError              a child may not be started (depth, spawn cap)
+    ├── AdmissionRejectedError      a child may not be started (depth, spawn cap)
     ├── ChildWorkflowError          a child workflow failed
     ├── RunCancelledError           the run was cancelled
     ├── RunNotFoundError            no run of that id in the store
@@ -34,7 +33,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
-    "AdmissionError",
+    "AdmissionRejectedError",
     "AgentCallError",
     "BudgetExhaustedError",
     "ChildWorkflowError",
@@ -43,9 +42,8 @@ __all__ = [
     "DeterminismError",
     "FakeResponderError",
     "JournalCompatibilityError",
-    "JournalCorruptError",
     "JournalMissError",
-    "JournalOrderError",
+    "JournalOrderViolation",
     "LeaseHeldError",
     "LimitExceededError",
     "NonSerializableValueError",
@@ -92,7 +90,7 @@ class RulvarError(Exception):
 
     @property
     def wire_code(self) -> str:
-        """The code that is written to journals; differs from ``code`` for replayed errors only."""
+        """The code that outcomes and journals carry."""
         return self.code
 
 
@@ -109,25 +107,19 @@ class SchemaError(ConfigError):
 class NonSerializableValueError(RulvarError):
     """A value cannot enter the journal: ``data["path"]`` names the offending field."""
 
-    code = "non_serializable"
+    code = "non_serializable_value"
 
 
 class JournalCompatibilityError(RulvarError):
     """A journal was written under a hash version that this engine does not read."""
 
-    code = "journal_compatibility"
+    code = "journal_compat"
 
 
-class JournalCorruptError(RulvarError):
-    """A journal line before the last one cannot be read: names file and line."""
+class JournalOrderViolation(RulvarError):
+    """A journal's order is broken: a line before the last cannot be read, or an append is not after the tail."""
 
-    code = "journal_corrupt"
-
-
-class JournalOrderError(RulvarError):
-    """An append came with a seq that is not after the stored tail: another writer was there."""
-
-    code = "journal_order"
+    code = "journal_order_violation"
 
 
 class SettlementError(RulvarError):
@@ -196,6 +188,8 @@ class AgentCallError(RulvarError):
     """
 
     code = "agent"
+    result: Any = None
+    """The call's AgentResult, when there is one."""
 
     @property
     def kind(self) -> str:
@@ -215,10 +209,10 @@ class ToolDeniedError(RulvarError):
     code = "tool_denied"
 
 
-class AdmissionError(RulvarError):
+class AdmissionRejectedError(RulvarError):
     """A child workflow may not be started: depth or spawn cap."""
 
-    code = "admission"
+    code = "admission_rejected"
 
 
 class ChildWorkflowError(RulvarError):
@@ -231,6 +225,11 @@ class RunCancelledError(RulvarError):
     """The run was cancelled by its caller."""
 
     code = "cancelled"
+
+    @property
+    def wire_code(self) -> str:
+        """Outcomes and journals carry ``error``: the status already says that it was cancelled."""
+        return "error"
 
 
 class RunNotFoundError(RulvarError):

@@ -138,7 +138,7 @@ def _is_plain(value: Any, depth: int) -> bool:
     if kind is str or value is None or kind is bool:
         return True
     if kind is int:
-        return -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER
+        return bool(-MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER)
     if kind is dict:
         if depth > MAX_DEPTH // 2:
             return False

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
 from rulvar.contracts.messages import Wire
 
 __all__ = ["ModelCaps", "ModelPricing", "PriceTier"]
@@ -28,7 +26,7 @@ class ModelPricing(Wire, frozen=True, kw_only=True):
     output_usd_per_m_tok: float
     cache_read_usd_per_m_tok: float | None = None
     cache_write_usd_per_m_tok: float | None = None
-    cache_write1h_usd_per_m_tok: float | None = msgspec.field(default=None, name="cacheWrite1hUsdPerMTok")
+    cache_write1h_usd_per_m_tok: float | None = None
     tiers: tuple[PriceTier, ...] | None = None
 
 
@@ -42,5 +40,5 @@ class ModelCaps(Wire, frozen=True, kw_only=True):
     context_window: int
     max_output_tokens: int
     min_output_tokens_per_turn: int | None = None
-    prompt_caching: str | None = None
+    prompt_caching: Literal["explicit", "automatic", "none"] | None = None
     pricing: ModelPricing | None = None

@@ -31,7 +31,13 @@ Role = Literal["system", "user", "assistant", "tool"]
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 
 
-class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+def camel_case(name: str) -> str:
+    """Return the wire name of an attribute: ``cache_write5m_tokens`` is ``cacheWrite5mTokens``."""
+    head, *rest = name.split("_")
+    return head + "".join(word[:1].upper() + word[1:] for word in rest)
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, rename=camel_case, omit_defaults=True):
     """Base of everything that goes over the wire: immutable, camelCase in JSON."""
 
     def to_wire(self) -> dict[str, Any]:

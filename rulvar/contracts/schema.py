@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
+
 from rulvar.errors import SchemaError
 
-__all__ = ["canonical_schema"]
+__all__ = ["SchemaContract", "SchemaIssue", "canonical_schema", "schema_contract"]
 
 _ANNOTATIONS = frozenset(
     {
@@ -131,3 +134,96 @@ def _find_anchor(node: Any, name: str) -> Any:
         elif isinstance(here, (list, tuple)):
             pending.extend(here)
     return None
+
+
+class SchemaContract:
+    """A shape that values are checked against: a JSON Schema, and maybe the Python type behind it.
+
+    Attributes:
+        json: the JSON Schema as given or as made of the type.
+        canonical: the same without annotations and references; this is what models are sent.
+    """
+
+    __slots__ = ("_revive", "_validator", "canonical", "json")
+
+    def __init__(self, schema: Any, revive: Callable[[Any], Any] | None = None) -> None:
+        self.json = schema
+        self.canonical = canonical_schema(schema)
+        self._revive = revive
+        self._validator: Any = None
+
+    def issues(self, value: Any) -> list[SchemaIssue]:
+        """Return what is wrong with a JSON value, nothing when it fits."""
+        if self._validator is None:
+            self._validator = _compile(self.canonical)
+        if self._validator.is_valid(value):
+            return self._type_issues(value)
+        errors = self._validator.iter_errors(value)
+        return [SchemaIssue(error.message, tuple(error.instance_path)) for error in errors]
+
+    def revive(self, value: Any) -> Any:
+        """Return the Python value behind a JSON value that fits."""
+        return value if self._revive is None else self._revive(value)
+
+    def _type_issues(self, value: Any) -> list[SchemaIssue]:
+        # a type may know more than its schema says: validators, custom types
+        if self._revive is None:
+            return []
+        try:
+            self._revive(value)
+        except (ValueError, TypeError) as error:
+            return [SchemaIssue(str(error), ())]
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaIssue:
+    """One thing that is wrong with a value: what, and at which path."""
+
+    message: str
+    path: tuple[str | int, ...]
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        wire: dict[str, Any] = {"message": self.message}
+        if self.path:
+            wire["path"] = list(self.path)
+        return wire
+
+
+def schema_contract(schema: Any, what: str = "schema") -> SchemaContract:
+    """Return the contract of a JSON Schema, a pydantic model, a dataclass, a TypedDict or another type.
+
+    Args:
+        what: names the option in messages.
+
+    Raises:
+        SchemaError: nothing a schema can be made of, or a schema that cannot be used.
+    """
+    if isinstance(schema, SchemaContract):
+        return schema
+    if isinstance(schema, (dict, bool)):
+        contract = SchemaContract(schema)
+        _compile(contract.canonical, what)
+        return contract
+    if hasattr(schema, "model_json_schema") and hasattr(schema, "model_validate"):
+        return SchemaContract(schema.model_json_schema(), schema.model_validate)
+    try:
+        made = msgspec.json.schema(schema)
+    except (TypeError, NameError) as error:
+        raise SchemaError(
+            f"{what}: cannot make a JSON Schema of {schema!r} ({error}); pass a JSON Schema, a pydantic "
+            "model, a dataclass or a TypedDict",
+            data={"field": what},
+        ) from None
+    return SchemaContract(made, lambda value: msgspec.convert(value, schema))
+
+
+def _compile(schema: Any, what: str = "schema") -> Any:
+    import jsonschema_rs  # costs an eighth of the package's import time, and only schemas need it
+
+    try:
+        return jsonschema_rs.validator_for(schema)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise SchemaError(f"{what}: not a JSON Schema: {first}", data={"field": what}) from None

@@ -64,8 +64,8 @@ class PartialUsage(Wire, frozen=True, kw_only=True):
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
-    cache_write5m_tokens: int | None = msgspec.field(default=None, name="cacheWrite5mTokens")
-    cache_write1h_tokens: int | None = msgspec.field(default=None, name="cacheWrite1hTokens")
+    cache_write5m_tokens: int | None = None
+    cache_write1h_tokens: int | None = None
 
 
 class TextDelta(Wire, frozen=True, kw_only=True, tag_field="type", tag="text-delta"):

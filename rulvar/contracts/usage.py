@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from rulvar.contracts.canonical import MAX_SAFE_INTEGER, format_number
 from rulvar.contracts.messages import Wire
 
@@ -26,8 +24,8 @@ class Usage(Wire, frozen=True, kw_only=True):
     cache_read_tokens: int
     cache_write_tokens: int
     reasoning_tokens: int | None = None
-    cache_write5m_tokens: int | None = msgspec.field(default=None, name="cacheWrite5mTokens")
-    cache_write1h_tokens: int | None = msgspec.field(default=None, name="cacheWrite1hTokens")
+    cache_write5m_tokens: int | None = None
+    cache_write1h_tokens: int | None = None
 
 
 ZERO_USAGE = Usage(input_tokens=0, output_tokens=0, cache_read_tokens=0, cache_write_tokens=0)
