@@ -15,7 +15,7 @@ from scenario_language import ScenarioWorkflow, ScriptedAgents, scenario_engine,
 from rulvar.contracts.entries import JournalEntry, decode_entry
 from rulvar.errors import JournalMissError
 from rulvar.stores import InMemoryStore
-from rulvar.testing.replay import replay_run
+from rulvar.testing.journal_replay import replay_run
 
 LATER = {  # what these need comes with later work on the engine
     "pipeline",

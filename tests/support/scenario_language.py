@@ -41,7 +41,7 @@ BACKOFF = {"initialMs": "initial_ms", "factor": "factor", "maxMs": "max_ms", "ji
 NAMES = {"RuntimeError": "Error", "Exception": "Error"}
 
 
-class _Return(Exception):  # noqa: N818
+class _Return(Exception):
     def __init__(self, value: Any) -> None:
         self.value = value
 
@@ -190,7 +190,7 @@ class ScenarioWorkflow:
     async def op_uuid(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
         return ctx.uuid()
 
-    async def op_awaitExternal(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:  # noqa: N802
+    async def op_awaitExternal(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
         return await ctx.await_external(substitute(op["awaitExternal"], env), **op.get("opts", {}))
 
     async def op_phase(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
