@@ -11,7 +11,7 @@ from rulvar.contracts.canonical import hash_canonical
 from rulvar.contracts.messages import ChatRequest
 from rulvar.errors import ConfigError
 
-__all__ = ["TELEMETRY_NAMESPACE", "hashed_request", "plain_request", "request_hash"]
+__all__ = ["TELEMETRY_NAMESPACE", "former_request_hash", "hashed_request", "plain_request", "request_hash"]
 
 TELEMETRY_NAMESPACE = "rulvar"
 """Namespace of ``providerOptions`` that carries telemetry and never changes a hash."""
@@ -28,6 +28,17 @@ def request_hash(request: ChatRequest | Mapping[str, Any]) -> str:
         NonSerializableValueError: a value that JSON cannot hold.
     """
     return hash_canonical(hashed_request(request), lenient=True)
+
+
+def former_request_hash(request: ChatRequest | Mapping[str, Any]) -> str | None:
+    """Return the hash under which early cassettes hold a request, None when it is today's.
+
+    They counted ``cacheHint`` in; it has been left out since.
+    """
+    wire = plain_request(request)
+    if wire.get("cacheHint") is None:
+        return None
+    return hash_canonical({**hashed_request(request), "cacheHint": wire["cacheHint"]}, lenient=True)
 
 
 def plain_request(request: ChatRequest | Mapping[str, Any]) -> dict[str, Any]:
