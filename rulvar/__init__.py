@@ -11,56 +11,106 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rulvar.contracts.capabilities import ModelCaps as ModelCaps, ModelPricing as ModelPricing
+    from rulvar.contracts.capabilities import ModelCaps as ModelCaps
+    from rulvar.contracts.capabilities import ModelPricing as ModelPricing
     from rulvar.contracts.events import Event as Event
     from rulvar.contracts.messages import (
         ChatRequest as ChatRequest,
+    )
+    from rulvar.contracts.messages import (
         Msg as Msg,
+    )
+    from rulvar.contracts.messages import (
         TextPart as TextPart,
+    )
+    from rulvar.contracts.messages import (
         ToolContract as ToolContract,
     )
     from rulvar.contracts.outcome import (
         CostReport as CostReport,
+    )
+    from rulvar.contracts.outcome import (
         Dropped as Dropped,
+    )
+    from rulvar.contracts.outcome import (
         Outcome as Outcome,
+    )
+    from rulvar.contracts.outcome import (
         Pending as Pending,
+    )
+    from rulvar.contracts.outcome import (
         Preview as Preview,
+    )
+    from rulvar.contracts.outcome import (
         Settled as Settled,
     )
     from rulvar.contracts.ports.provider import Adapter as Adapter
     from rulvar.contracts.stream import (
         ChatEvent as ChatEvent,
+    )
+    from rulvar.contracts.stream import (
         Finish as Finish,
+    )
+    from rulvar.contracts.stream import (
         FinishInfo as FinishInfo,
+    )
+    from rulvar.contracts.stream import (
         ReasoningDelta as ReasoningDelta,
+    )
+    from rulvar.contracts.stream import (
         StreamError as StreamError,
+    )
+    from rulvar.contracts.stream import (
         TextDelta as TextDelta,
+    )
+    from rulvar.contracts.stream import (
         ToolCallDelta as ToolCallDelta,
+    )
+    from rulvar.contracts.stream import (
         ToolCallEnd as ToolCallEnd,
+    )
+    from rulvar.contracts.stream import (
         ToolCallStart as ToolCallStart,
+    )
+    from rulvar.contracts.stream import (
         UsageUpdate as UsageUpdate,
+    )
+    from rulvar.contracts.stream import (
         WireError as WireError,
     )
     from rulvar.contracts.usage import Usage as Usage
     from rulvar.engine.ctx import Ctx as Ctx
     from rulvar.engine.engine import Engine as Engine
-    from rulvar.engine.handle import ResumeHandle as ResumeHandle, RunHandle as RunHandle
+    from rulvar.engine.handle import ResumeHandle as ResumeHandle
+    from rulvar.engine.handle import RunHandle as RunHandle
     from rulvar.engine.workflow import (
         Workflow as Workflow,
+    )
+    from rulvar.engine.workflow import (
         define_workflow as define_workflow,
+    )
+    from rulvar.engine.workflow import (
         workflow as workflow,
     )
-    from rulvar.runtime.agent import AgentProfile as AgentProfile, AgentResult as AgentResult
+    from rulvar.runtime.agent import AgentProfile as AgentProfile
+    from rulvar.runtime.agent import AgentResult as AgentResult
     from rulvar.runtime.limits import UsageLimits as UsageLimits
-    from rulvar.runtime.retry import Backoff as Backoff, RetryPolicy as RetryPolicy
+    from rulvar.runtime.retry import Backoff as Backoff
+    from rulvar.runtime.retry import RetryPolicy as RetryPolicy
     from rulvar.stores.jsonl import JsonlFileStore as JsonlFileStore
     from rulvar.stores.memory import InMemoryStore as InMemoryStore
     from rulvar.stores.transcripts import FileTranscriptStore as FileTranscriptStore
     from rulvar.tools.gate import Permissions as Permissions
     from rulvar.tools.tool import (
         ModelRetry as ModelRetry,
+    )
+    from rulvar.tools.tool import (
         Tool as Tool,
+    )
+    from rulvar.tools.tool import (
         ToolRefusal as ToolRefusal,
+    )
+    from rulvar.tools.tool import (
         tool as tool,
     )
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ids import UlidSource, check_run_id
-from rulvar.contracts.jsonable import fragment, journal_form
+from rulvar.contracts.jsonable import fragment, journal_form, journal_value
 from rulvar.contracts.ports.clock import Clock, Entropy, SystemClock, SystemEntropy, iso_ms
 from rulvar.contracts.ports.observer import EngineObserver
 from rulvar.contracts.ports.provider import Adapter
@@ -44,7 +44,7 @@ class Engine:
     Args:
         adapters: the providers of models; a model reference is ``adapter id:model``.
         journal: where runs are kept; in memory unless told otherwise.
-        transcripts: where conversations and checkpoints are kept; in memory unless told otherwise.
+        transcripts: where conversations and checkpoints are kept; beside the journal unless told otherwise.
         routing: role to model reference; ``{"loop": "fake:fake-model"}`` serves plain calls.
         profiles: agent type to AgentProfile or mapping.
         permissions: rules of the tool gate: ``deny``, ``ask``, ``allow``, ``default``.
@@ -77,7 +77,7 @@ class Engine:
         workflows: Iterable[Workflow[Any]] = (),
     ) -> None:
         self.store: JournalStore = InMemoryStore() if journal is None else journal
-        self.transcripts: TranscriptStore = InMemoryTranscripts() if transcripts is None else transcripts
+        self.transcripts: TranscriptStore = transcripts or _transcripts_of(self.store)
         self.clock: Clock = clock or SystemClock()
         self.entropy: Entropy = entropy or SystemEntropy()
         self.routing = dict(routing or {})
@@ -128,12 +128,17 @@ class Engine:
         run_id: str | None = None,
         name: str | None = None,
         tags: Iterable[str] = (),
+        scope: Mapping[str, Any] | None = None,
+        config_fingerprint: str | None = None,
     ) -> RunHandle:
         """Start a run and return its handle at once; the workflow runs on the current event loop.
 
         Args:
             args: anything with a JSON form; it is checked against the workflow's ``args``.
             run_id: 1 to 200 characters of ``A-Z a-z 0-9 . _ -``; a ULID unless given.
+            name, tags: for people who look runs up.
+            scope: what the run belongs to (a tenant, a project); journaled before anything runs.
+            config_fingerprint: kept in the meta row.
 
         Raises:
             ConfigError, NonSerializableValueError: an argument is wrong; nothing has started then.
@@ -146,6 +151,8 @@ class Engine:
             args_json=None if args is None else journal_form(args, f"run of {workflow.name!r}: args"),
             name=name,
             tags=tuple(tags),
+            scope=None if scope is None else journal_value(dict(scope), "run scope"),
+            config_fingerprint=config_fingerprint,
         )
         handle = RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock))
         return self._start(handle, request)
@@ -337,6 +344,11 @@ class Engine:
     def ctx_of(self, run: Run) -> Ctx:
         """Return the ctx of a run."""
         return Ctx(run)
+
+
+def _transcripts_of(store: JournalStore) -> TranscriptStore:
+    beside: TranscriptStore | None = getattr(store, "transcripts", None)
+    return InMemoryTranscripts() if beside is None else beside
 
 
 async def _unknown(ctx: Ctx, args: Any) -> None:

@@ -51,6 +51,8 @@ class RunRequest:
     invalidate: tuple[int, ...] = ()
     name: str | None = None
     tags: tuple[str, ...] = ()
+    scope: Any = None
+    config_fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

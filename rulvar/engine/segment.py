@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.canonical import decode_json, hash_canonical
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.outcome import Outcome, RunStatus
@@ -142,6 +142,10 @@ class Segment:
                 fresh["name"] = request.name
             if request.tags:
                 fresh["tags"] = list(request.tags)
+            if request.config_fingerprint is not None:
+                fresh["configFingerprint"] = request.config_fingerprint
+            if request.scope is not None:
+                fresh["scope"] = request.scope
             fresh["argsProvided"] = request.args_json is not None
             if request.args_json is not None:
                 fresh["argsHash"] = hash_args(decode_json(request.args_json))
@@ -169,10 +173,18 @@ class Segment:
                     run.run_id, self._meta(run, meta, "error", meta["segments"])
                 )
             return self._ended(run, outcome)
+        if request.scope is not None and not request.resumed:
+            await self._journal_scope(run, request.scope)
         status, value, error = await self._body(run, args)
         outcome = self._outcome(run, status, value, error)
         outcome = await self._settle(run, meta, outcome, is_fresh=not entries)
         return self._ended(run, outcome)
+
+    async def _journal_scope(self, run: Run, scope: Any) -> None:
+        key = content_key({"kind": "execution-scope"})
+        assert key is not None
+        decision = {"decisionType": "execution_scope", "scope": scope, "scopeDigest": hash_canonical(scope)}
+        await run.decide("", key, run.root.span, decision)
 
     async def _body(self, run: Run, args: Any) -> tuple[RunStatus, Any, BaseException | None]:
         workflow = self._request.workflow

@@ -8,6 +8,7 @@ its last turn.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -81,8 +82,8 @@ class LoopHost(Protocol):
     async def checkpoint(self, state: LoopState) -> None:
         """A turn boundary is reached: keep the state."""
 
-    async def run_tool(self, call: ToolCallPart) -> ToolOutcome:
-        """Run one tool call through the gate."""
+    async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
+        """Run one tool call through the gate; a call that waits for approval keeps the state first."""
 
     def schema_retry(self, attempt: int) -> None:
         """An answer did not fit and is asked for again."""
@@ -95,6 +96,9 @@ class LoopHost(Protocol):
 
     def on_event(self) -> Any:
         """Return a callback for stream events, or None."""
+
+    def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Hold one of the exchanges that may be under way at once."""
 
 
 class AgentLoop:
@@ -180,27 +184,30 @@ class AgentLoop:
             self.state.messages.append(Msg(role="tool", parts=results))
 
     async def _answer(self, calls: Sequence[ToolCallPart]) -> None:
-        results: list[ToolResultPart] = []
+        messages = self.state.messages
         for call in calls:
-            outcome = await self.host.run_tool(call)
+            outcome = await self.host.run_tool(call, self.state)
             self.state.tool_calls_used += 1
-            results.append(
-                ToolResultPart(
-                    id=call.id,
-                    name=call.name,
-                    result=outcome.result,
-                    is_error=True if outcome.is_error else None,
-                )
+            part = ToolResultPart(
+                id=call.id, name=call.name, result=outcome.result, is_error=True if outcome.is_error else None
             )
-        self.state.messages.append(Msg(role="tool", parts=tuple(results)))
+            if messages[-1].role == "tool":  # the results of one turn make one message
+                messages[-1] = Msg(role="tool", parts=(*messages[-1].parts, part))
+            else:
+                messages.append(Msg(role="tool", parts=(part,)))
         await self.host.checkpoint(self.state)
 
     def _unanswered_calls(self) -> list[ToolCallPart]:
-        """Return the tool calls that the last message of a resumed state asks for."""
-        last = self.state.messages[-1] if self.state.messages else None
-        if last is None or last.role != "assistant":
+        """Return the tool calls of a resumed state's last turn that have no result yet."""
+        messages = self.state.messages
+        answered: set[str] = set()
+        if messages[-1].role == "tool":
+            answered = {part.id for part in messages[-1].parts if isinstance(part, ToolResultPart)}
+        turn = messages[-2] if answered and len(messages) > 1 else messages[-1]
+        if turn.role != "assistant":
             return []
-        return [part for part in last.parts if isinstance(part, ToolCallPart)]
+        calls = [part for part in turn.parts if isinstance(part, ToolCallPart)]
+        return [call for call in calls if call.id not in answered and call.name != structured.RESULT_TOOL]
 
     async def _exchange(self) -> Turn:
         """Send one turn, again while its error is retryable."""
@@ -210,7 +217,8 @@ class AgentLoop:
             attempt += 1
             turn = Turn(served=Served(how="live"))
             try:
-                await take_turn(self.task.adapter, request, self.abort, turn, self.host.on_event())
+                async with self.host.slot():
+                    await take_turn(self.task.adapter, request, self.abort, turn, self.host.on_event())
             except asyncio.CancelledError:
                 await self._record(turn, request, attempt, aborted=True)
                 raise

@@ -14,7 +14,7 @@ from scenario_language import ScenarioWorkflow, ScriptedAgents, scenario_engine,
 from rulvar.contracts.entries import decode_entry
 from rulvar.stores import InMemoryStore
 
-LATER = {"pipeline", "budget-exhausted", "fallback", "big-mixed"}  # with the parts of the engine they need
+LATER = {"budget-exhausted"}  # needs budgets
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -26,7 +26,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("row", rows, ids=[row["scenario"] for row in rows])
 
 
-async def test_every_crash_point_resumes_as_recorded(row: Mapping[str, Any], load_vectors: Any, vectors: Path) -> None:
+async def test_every_crash_point_resumes_as_recorded(
+    row: Mapping[str, Any], load_vectors: Any, vectors: Path
+) -> None:
     if row["scenario"] in LATER:
         pytest.skip("needs a part of the engine that is not there yet")
     recorded = load_vectors("journals/scenarios.json")
@@ -90,7 +92,13 @@ def drop_messages(value: Any) -> Any:
 def summary(wire: Mapping[str, Any]) -> tuple[str, ...]:
     value = wire.get("value")
     decision = value.get("decisionType", "") if isinstance(value, dict) else ""
-    return (wire["kind"], wire["status"], wire["scope"], str(wire["ordinal"]), decision if wire["kind"] == "decision" else "")
+    return (
+        wire["kind"],
+        wire["status"],
+        wire["scope"],
+        str(wire["ordinal"]),
+        decision if wire["kind"] == "decision" else "",
+    )
 
 
 def recorded_summary(text: str) -> tuple[str, ...]:

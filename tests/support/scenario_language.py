@@ -41,7 +41,7 @@ BACKOFF = {"initialMs": "initial_ms", "factor": "factor", "maxMs": "max_ms", "ji
 NAMES = {"RuntimeError": "Error", "Exception": "Error"}
 
 
-class _Return(Exception):  # noqa: N818
+class _Return(Exception):
     def __init__(self, value: Any) -> None:
         self.value = value
 
@@ -170,8 +170,8 @@ class ScenarioWorkflow:
             lambda item, body=body: self.block(ctx, body, {**env, "item": item}) for body in op["stages"]
         ]
         items = substitute(op["pipeline"], env)
-        mode = {"throw": "raise"}.get(op.get("onItemError", ""), op.get("onItemError", "drop"))
-        result = await ctx.pipeline(items, *stages, on_item_error=mode)  # type: ignore[attr-defined]
+        mode = op.get("onItemError", "drop")
+        result = await ctx.pipeline(items, *stages, on_item_error=mode)
         if mode == "collect":
             return {"results": result.results, "dropped": [item.to_wire() for item in result.dropped]}
         return result
@@ -190,7 +190,7 @@ class ScenarioWorkflow:
     async def op_uuid(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
         return ctx.uuid()
 
-    async def op_awaitExternal(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:  # noqa: N802
+    async def op_awaitExternal(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
         return await ctx.await_external(substitute(op["awaitExternal"], env), **op.get("opts", {}))
 
     async def op_phase(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
@@ -201,7 +201,7 @@ class ScenarioWorkflow:
         ctx.log(op["log"], substitute(op.get("msg", ""), env), substitute(op.get("data"), env))
 
     async def op_brief(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
-        return await ctx.brief(**substitute(op["brief"], env))  # type: ignore[attr-defined]
+        return await ctx.brief(**substitute(op["brief"], env))
 
     async def op_budget(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
         return getattr(ctx.budget, op["budget"])().to_wire()  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rulvar.contracts.canonical import decode_json
@@ -12,7 +12,7 @@ from rulvar.contracts.jsonable import fragment, journal_form
 from rulvar.contracts.outcome import Dropped
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
-from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.contracts.schema import SchemaContract
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import Usage
 from rulvar.engine.branch import Place
@@ -76,6 +76,28 @@ class AgentPlan:
 async def run_agent(run: Run, prompt: str, options: AgentOptions, site: CallSite | None) -> Any:
     """Run one agent call; see ``Ctx.agent``."""
     place = run.place()
+    fallback = _fallback(options, run.engine.profile(options.agent_type or ""))
+    if fallback is None:
+        return await _call(run, place, prompt, options, site)
+    full = replace(options, result="full", fallback=None)
+    result: AgentResult = await _call(run, place, prompt, full, site)
+    if result.status in fallback["on"]:
+        await run.decide(
+            place.scope,
+            "",
+            place.span,
+            {
+                "decisionType": "model.fallback",
+                "targetRef": result.call_ref,
+                "trigger": result.status,
+                "model": fallback["model"],
+            },
+        )
+        return await _call(run, place, prompt, replace(options, model=fallback["model"], fallback=None), site)
+    return _hand_over(run, place, options, result)
+
+
+async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site: CallSite | None) -> Any:
     plan = plan_agent(run, place, prompt, options, site)
     call = Call(plan.identity, plan.key, options.label, site, options.replay)
     claim = run.claim(place, call)
@@ -204,8 +226,7 @@ async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> An
     _announce_start(run, place, plan, opened.span, replayed=False)
     place.branch.busy(1)
     try:
-        async with run.engine.model_slot():
-            end = await _to_the_end(run, loop)
+        end = await _to_the_end(loop)
         wire = await _journal_end(run, place, plan, opened, loop, host, end)
     except asyncio.CancelledError:
         end = LoopEnd(status="error")
@@ -220,7 +241,7 @@ async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> An
     return _deliver(run, place, plan, wire, replayed=False)
 
 
-async def _to_the_end(run: Run, loop: AgentLoop) -> LoopEnd:
+async def _to_the_end(loop: AgentLoop) -> LoopEnd:
     timeout = loop.task.limits.timeout_s
     if timeout is None:
         return await loop.run()
@@ -347,23 +368,47 @@ def _deliver(run: Run, place: Place, plan: AgentPlan, wire: Mapping[str, Any], *
         served_by=wire.get("servedBy"),
         cost_usd=run.spend.price(str(wire.get("servedBy", "")), usage),
         entry_ref=wire.get("seq"),
+        call_ref=wire.get("ref"),
     )
-    if plan.options.result == "full":
+    return _hand_over(run, place, plan.options, result)
+
+
+def _hand_over(run: Run, place: Place, options: AgentOptions, result: AgentResult) -> Any:
+    """Return or raise a result as the call asked for it."""
+    if options.result == "full":
         return result
-    if error is None:
-        return output
-    if plan.options.on_error == "null":
+    if result.error is None:
+        return result.output
+    if options.on_error == "null":
         run.dropped.append(
             Dropped(
                 source="agent-onerror-null",
                 scope=place.scope,
-                error=error,
+                error=result.error,
                 entry_ref=result.entry_ref,
-                label=plan.options.label,
+                label=options.label,
             )
         )
         return None
-    raise _call_error(error, result)
+    raise _call_error(result.error, result)
+
+
+def _fallback(options: AgentOptions, profile: AgentProfile) -> Mapping[str, Any] | None:
+    """Return ``{"model", "on"}`` of a call that may fall back to another model."""
+    fallback = options.fallback if options.fallback is not None else profile.fallback
+    if fallback is None:
+        return None
+    if isinstance(fallback, str):
+        fallback = {"model": fallback}
+    if not isinstance(fallback, Mapping) or not isinstance(fallback.get("model"), str):
+        raise ConfigError(
+            "ctx.agent fallback: expected {'model': 'adapter:model', 'on': ['error', 'limit']}",
+            data={"field": "fallback"},
+        )
+    triggers = fallback.get("on", ("error",))
+    if isinstance(triggers, str) or not set(triggers) <= {"error", "limit"}:
+        raise ConfigError("ctx.agent fallback.on: use 'error' and 'limit'", data={"field": "fallback.on"})
+    return {"model": fallback["model"], "on": tuple(triggers)}
 
 
 def _error_of(status: str, wire: Mapping[str, Any]) -> WireError | None:
@@ -420,6 +465,6 @@ def _announce_end(
     run.bus.emit("agent:end", str(wire["spanId"]), place.span, facts, replayed)
 
 
-def schema_of(schema: Any) -> SchemaContract:
-    """Return the contract of an agent's schema."""
-    return schema_contract(schema, "ctx.agent schema")
+def brief_prompt(content: str) -> str:
+    """Return the prompt of ``ctx.brief``."""
+    return f"Give a short, faithful account of the following for a reader who has not seen it.\n\n{content}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -9,12 +10,14 @@ import orjson
 from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.messages import ChatRequest, ToolCallPart
 from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.run import Claim, Opened, Run
 from rulvar.kernel.scope import agent_scope
 from rulvar.runtime.loop import AgentTask, LoopState, decode_checkpoint, encode_checkpoint
 from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import Decision, decide
 from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, invoke_tool, unknown_tool
+from rulvar.tools.tool import Tool
 
 if TYPE_CHECKING:
     from rulvar.engine.primitives.agent import AgentPlan
@@ -79,7 +82,7 @@ class AgentHost:
         await run.engine.transcripts.put(ref, _dump({"messages": messages}))
         return ref
 
-    async def run_tool(self, call: ToolCallPart) -> ToolOutcome:
+    async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
         """Run one tool call: check, gate, execute."""
         run, span = self._run, self._opened.span
         facts: dict[str, Any] = {"toolName": call.name, "toolCallId": call.id}
@@ -95,6 +98,8 @@ class AgentHost:
             problem = argument_problem(tool, call.args)
             if problem is not None:
                 outcome = problem
+            elif decision.verdict == "ask":
+                outcome, decision = await self._ask(tool, call, state)
             elif decision.verdict == "deny":
                 outcome = denied(tool, decision.reason)
             else:
@@ -112,6 +117,15 @@ class AgentHost:
             },
         )
         return outcome
+
+    async def _ask(self, tool: Tool, call: ToolCallPart, state: LoopState) -> tuple[ToolOutcome, Decision]:
+        """Ask a human; the run may suspend meanwhile and go on at this very call."""
+        await self.checkpoint(state)
+        answer = await wait_approval(self._run, self._place, self._opened, tool, call.args)
+        if answer.get("decision") == "allow":
+            return await self._execute(tool, call), Decision("allow", "approval")
+        reason = answer.get("reason")
+        return denied(tool, reason), Decision("deny", "approval", reason)
 
     async def _execute(self, tool: Any, call: ToolCallPart) -> ToolOutcome:
         # a tool is free code: a ctx call in it belongs to the agent's scope, and is refused like in a step
@@ -134,6 +148,10 @@ class AgentHost:
     def chance(self) -> float:
         """Return a number in [0, 1) for jitter."""
         return self._run.engine.entropy.random()
+
+    def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Hold one of the engine's model calls."""
+        return self._run.engine.model_slot()
 
     def on_event(self) -> Any:
         """Return a callback that emits deltas, when the call streams."""
