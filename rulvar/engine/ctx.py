@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from rulvar.contracts.outcome import Settled
+from rulvar.engine.budget import BudgetView
 from rulvar.engine.primitives.agent import AgentOptions, brief_prompt, run_agent
 from rulvar.engine.primitives.child import run_child
 from rulvar.engine.primitives.external import wait_external
@@ -206,6 +207,11 @@ class Ctx:
     def phase(self, name: str) -> Phase:
         """Name a section: ``async with ctx.phase("plan"):`` or ``await ctx.phase("plan")(body)``."""
         return Phase(self._run, name)
+
+    @property
+    def budget(self) -> BudgetView:
+        """What was spent (``.spent()``) and what is left (``.remaining()``)."""
+        return self._run.budget.view()
 
     def log(self, level: str, msg: str, data: Any = None) -> None:
         """Emit a ``log`` event; it is live only and never journaled."""

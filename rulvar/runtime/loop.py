@@ -19,7 +19,7 @@ from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.schema import SchemaContract, SchemaIssue
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage
-from rulvar.errors import ConfigError, VcrMissError
+from rulvar.errors import BudgetExhaustedError, ConfigError, VcrMissError
 from rulvar.runtime import structured
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy, retry_delay_s
@@ -65,12 +65,13 @@ class LoopState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopEnd:
-    """How a loop ended. ``fatal`` is an error that no workflow may catch."""
+    """How a loop ended. ``fatal`` is an error that no workflow may catch, ``denied`` the budget's refusal."""
 
     status: Literal["ok", "error", "limit"]
     output: Any = None
     error: WireError | None = None
     fatal: BaseException | None = None
+    denied: BudgetExhaustedError | None = None
 
 
 class LoopHost(Protocol):
@@ -96,6 +97,13 @@ class LoopHost(Protocol):
 
     def on_event(self) -> Any:
         """Return a callback for stream events, or None."""
+
+    def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
+        """Return how many output tokens the next turn may cost; None is no bound.
+
+        Raises:
+            BudgetExhaustedError: no useful turn can be paid.
+        """
 
     def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the exchanges that may be under way at once."""
@@ -128,7 +136,10 @@ class AgentLoop:
         while True:
             if self.state.turns >= self.task.limits.max_turns:
                 return LoopEnd(status="limit", error=_limit("max_turns", self.task.limits.max_turns))
-            turn = await self._exchange()
+            try:
+                turn = await self._exchange()
+            except BudgetExhaustedError as error:
+                return LoopEnd(status="error", error=_unpaid(error), denied=error)
             self.state.turns += 1
             if turn.error is not None:
                 self.state.messages.append(Msg(role="assistant", parts=turn.parts))
@@ -267,7 +278,10 @@ class AgentLoop:
             tool_choice=tool_choice,
             schema=schema,
             effort=effort,
-            max_output_tokens=task.limits.max_output_tokens_per_turn,
+            max_output_tokens=_smaller(
+                task.limits.max_output_tokens_per_turn,
+                self.host.output_bound(self._caps, self.state.messages),
+            ),
             cache_hint=_cache_hint(self._caps, len(self.state.messages)),
             provider_options={**choice.provider_options, "rulvar": telemetry},
         )
@@ -336,6 +350,12 @@ def _first_messages(task: AgentTask) -> list[Msg]:
     return messages
 
 
+def _smaller(left: int | None, right: int | None) -> int | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return min(left, right)
+
+
 def _cache_hint(caps: ModelCaps, messages: int) -> Any:
     if caps.prompt_caching != "explicit":
         return None
@@ -368,6 +388,10 @@ def _cut_short(turn: Turn) -> LoopEnd | None:
     if reason == "max-tokens":
         return LoopEnd(status="limit", error=_limit("max_output_tokens", turn.usage.output_tokens))
     return None
+
+
+def _unpaid(error: BudgetExhaustedError) -> WireError:
+    return WireError(code="agent", message=error.message, retryable=False, data={"kind": "budget"})
 
 
 def _refused(turn: Turn) -> WireError:

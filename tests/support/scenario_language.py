@@ -204,7 +204,7 @@ class ScenarioWorkflow:
         return await ctx.brief(**substitute(op["brief"], env))
 
     async def op_budget(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
-        return getattr(ctx.budget, op["budget"])().to_wire()  # type: ignore[attr-defined]
+        return getattr(ctx.budget, op["budget"])().to_wire()
 
     async def op_try(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
         try:
@@ -320,6 +320,11 @@ def scenario_tools(scenario: Mapping[str, Any]) -> dict[str, Tool]:
     return made
 
 
+def budget_defaults(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"maxDepth": "max_depth", "flatReserveUsd": "flat_reserve_usd"}
+    return {names[name]: value for name, value in (scenario.get("budgetDefaults") or {}).items()}
+
+
 def scenario_engine(
     scenario: Mapping[str, Any], store: InMemoryStore, agents: ScriptedAgents, routing: Mapping[str, Any]
 ) -> tuple[Engine, FakeAdapter]:
@@ -327,15 +332,11 @@ def scenario_engine(
     if "pricing" in caps:
         caps["pricing"] = ModelPricing.from_wire(caps["pricing"])
     fake = FakeAdapter(agents=agents.responders(), caps_overrides=caps or None)
-    defaults = {
-        {"maxDepth": "max_depth", "flatReserveUsd": "flat_reserve_usd"}.get(name, name): value
-        for name, value in (scenario.get("budgetDefaults") or {}).items()
-    }
     engine = Engine(
         adapters=[fake],
         journal=store,
         routing=routing or fake_routing(),
         profiles=scenario.get("profiles") or {},
-        budget_defaults=defaults or None,
+        budget_defaults=budget_defaults(scenario) or None,
     )
     return engine, fake

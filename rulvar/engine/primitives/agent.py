@@ -20,6 +20,7 @@ from rulvar.engine.primitives.agent_host import AgentHost, load_checkpoint
 from rulvar.engine.run import Call, Claim, Opened, Run
 from rulvar.errors import AgentCallError, ConfigError, ReplayStopped, RulvarError
 from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, EMPTY_TOOLSET_HASH, content_key, schema_hash, toolset_hash
+from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.matching import Operation
 from rulvar.runtime.agent import AgentProfile, AgentResult
 from rulvar.runtime.limits import UsageLimits
@@ -214,6 +215,19 @@ def _check_options(prompt: object, options: AgentOptions) -> None:
 
 async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> Any:
     task = _task(run, plan)
+    promise = run.budget.estimate(plan.options.est_cost, plan.profile.est_cost)
+    reservation = run.budget.reserve(place, promise)
+    try:
+        if claim.operation is None or claim.operation.terminal is not None:
+            run.budget.count_spawn()
+        return await _run_admitted(run, place, plan, claim, task, reservation)
+    finally:
+        run.budget.ledger.release(reservation)
+
+
+async def _run_admitted(
+    run: Run, place: Place, plan: AgentPlan, claim: Claim, task: AgentTask, reservation: Reservation
+) -> Any:
     extra: dict[str, Any] = {}
     if plan.options.memoize_outcome:
         extra["memoizeOutcome"] = True
@@ -221,11 +235,12 @@ async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> An
         extra["value"] = {"isolation": plan.options.isolation}
     opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, extra)
     state = await load_checkpoint(run, opened, claim)
-    host = AgentHost(run, place, plan, opened, task)
+    host = AgentHost(run, place, plan, opened, task, reservation)
     loop = AgentLoop(task, host, state)
     _announce_start(run, place, plan, opened.span, replayed=False)
     place.branch.busy(1)
     try:
+        await asyncio.sleep(0)  # calls that start together are all admitted before the first one ends
         end = await _to_the_end(loop)
         wire = await _journal_end(run, place, plan, opened, loop, host, end)
     except asyncio.CancelledError:
@@ -316,6 +331,7 @@ async def _journal_end(
     wire = run.terminal(opened, status, fields)
     seq = await run.journal.append(wire)
     cost = run.spend.add(wire)
+    run.budget.release(host.reservation)
     wire = {**wire, "seq": seq, "limitError": None if end.error is None else end.error.to_wire()}
     if status == "ok":
         wire["value"] = decode_json(journal_form(end.output, "ctx.agent answer"))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from rulvar.contracts.canonical import decode_json, encode_json
-from rulvar.contracts.messages import ChatRequest, ToolCallPart
+from rulvar.contracts.capabilities import ModelCaps
+from rulvar.contracts.messages import ChatRequest, Msg, Part, TextPart, ToolCallPart
 from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.run import Claim, Opened, Run
+from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.scope import agent_scope
 from rulvar.runtime.loop import AgentTask, LoopState, decode_checkpoint, encode_checkpoint
 from rulvar.runtime.turn import Turn
@@ -28,12 +31,21 @@ __all__ = ["AgentHost", "load_checkpoint"]
 class AgentHost:
     """The host of one agent loop; see ``runtime.loop.LoopHost``."""
 
-    def __init__(self, run: Run, place: Place, plan: AgentPlan, opened: Opened, task: AgentTask) -> None:
+    def __init__(
+        self,
+        run: Run,
+        place: Place,
+        plan: AgentPlan,
+        opened: Opened,
+        task: AgentTask,
+        reservation: Reservation,
+    ) -> None:
         self._run = run
         self._place = place
         self._plan = plan
         self._opened = opened
         self._task = task
+        self.reservation = reservation
         self._turn = 0
         self.checkpoint_ref: str | None = None
 
@@ -47,6 +59,9 @@ class AgentHost:
             {"decisionType": "provider-call", "agentRef": opened.seq, "record": record},
         )
         self._turn += 1
+        cost = run.spend.price(self._plan.choice.reference, turn.usage)
+        run.budget.settle(self._place, self.reservation, cost)
+        run.budget.announce()
         if run.observers:
             plan = self._plan
             run.observe_call(
@@ -62,7 +77,7 @@ class AgentHost:
                 model=plan.choice.model,
                 request=request,
                 usage=turn.usage,
-                cost_usd=run.spend.price(plan.choice.reference, turn.usage),
+                cost_usd=cost,
             )
 
     async def checkpoint(self, state: LoopState) -> None:
@@ -149,6 +164,11 @@ class AgentHost:
         """Return a number in [0, 1) for jitter."""
         return self._run.engine.entropy.random()
 
+    def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
+        """Return how many output tokens the rest of the budget buys; None is no bound."""
+        reference = self._plan.choice.reference
+        return self._run.budget.output_bound(self.reservation, reference, caps, _rough_tokens(messages))
+
     def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the engine's model calls."""
         return self._run.engine.model_slot()
@@ -174,6 +194,15 @@ async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState |
         return None
     wire = decode_json(data)
     return decode_checkpoint(wire) if isinstance(wire, dict) else None
+
+
+def _rough_tokens(messages: Sequence[Msg]) -> int:
+    """Estimate the tokens of a conversation: a quarter of its characters, each part rounded up."""
+    return sum(-(-_length(part) // 4) for message in messages for part in message.parts)
+
+
+def _length(part: Part) -> int:
+    return len(part.text) if isinstance(part, TextPart) else len(_dump(part.to_wire()))
 
 
 def _dump(wire: dict[str, Any]) -> bytes:
