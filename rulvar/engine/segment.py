@@ -286,9 +286,26 @@ class Segment:
         return outcome
 
     def _ended(self, run: Run, outcome: Outcome) -> Outcome:
-        facts: dict[str, Any] = {"status": outcome.status, "totalUsd": outcome.cost.total_usd}
-        if outcome.cost.usage_approx:
+        cost = outcome.cost
+        facts: dict[str, Any] = {"status": outcome.status, "totalUsd": cost.total_usd}
+        if cost.usage_approx:
             facts["usageApprox"] = True
+        facts["envelope"] = {
+            "runId": run.run_id,
+            "workflow": self._request.workflow.name,
+            "status": outcome.status,
+            "settled": True,
+            "totalUsd": cost.total_usd,
+            "grossUsd": cost.gross_usd,
+            "costBasis": "locally-estimated",
+            "costByModel": dict(cost.by_model),
+            "usage": outcome.usage.to_wire(),
+            "usageApprox": cost.usage_approx,
+            "agentsSpawned": run.budget.spawned,
+            "wireRequests": cost.wire_requests,
+        }
+        if outcome.error is not None:
+            facts["envelope"]["error"] = outcome.error.to_wire()
         run.bus.emit("run:end", run.root.span, None, facts)
         self._handle._status = outcome.status
         self._handle._preview = run.preview()

@@ -86,6 +86,9 @@ class LoopHost(Protocol):
     async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
         """Run one tool call through the gate; a call that waits for approval keeps the state first."""
 
+    def failed(self, error: WireError, *, will_retry: bool) -> None:
+        """One exchange failed."""
+
     def schema_retry(self, attempt: int) -> None:
         """An answer did not fit and is asked for again."""
 
@@ -237,9 +240,12 @@ class AgentLoop:
             await self._record(turn, request, attempt, aborted=aborted)
             if aborted:
                 raise asyncio.CancelledError
-            if turn.error is None or turn.failure is not None:
+            if turn.error is None:
                 return turn
-            delay = retry_delay_s(self.task.retry, attempt, turn.error, self.host.chance())
+            delay = None
+            if turn.failure is None:
+                delay = retry_delay_s(self.task.retry, attempt, turn.error, self.host.chance())
+            self.host.failed(turn.error, will_retry=delay is not None)
             if delay is None:
                 return turn
             await self.host.pause(delay)

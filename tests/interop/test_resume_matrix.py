@@ -45,7 +45,12 @@ async def check_point(
     store = InMemoryStore()
     name = scenario["name"]
     store.append_now(name, [decode_entry(line) for line in lines])
-    meta: dict[str, Any] = {"runId": name, "status": "running", "segments": 1, "workflowName": scenario["wf"]["name"]}
+    meta: dict[str, Any] = {
+        "runId": name,
+        "status": "running",
+        "segments": 1,
+        "workflowName": scenario["wf"]["name"],
+    }
     if "budgetUsd" in scenario.get("run_opts", {}):
         meta["budgetUsd"] = scenario["run_opts"]["budgetUsd"]
     await store.save_meta(name, meta)

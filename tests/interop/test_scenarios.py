@@ -13,7 +13,9 @@ import pytest
 from scenario_language import (
     ScenarioWorkflow,
     ScriptedAgents,
+    answer_approvals,
     budget_defaults,
+    run_options,
     scenario_engine,
     scenario_tools,
 )
@@ -70,26 +72,6 @@ async def run_segments(scenario: Mapping[str, Any], routing: Any) -> tuple[list[
                 await handle.resolve_external(key, value)
             outcomes.append((outcome, len(fake.calls)))
     return outcomes, store, workflow
-
-
-def run_options(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"budgetUsd": "budget_usd", "configFingerprint": "config_fingerprint"}
-    return {names.get(name, name): value for name, value in scenario.get("run_opts", {}).items()}
-
-
-def answer_approvals(handle: Any, approvals: list[Any]) -> None:
-    """Answer as soon as something waits for approval."""
-    answers = iter(approvals)
-    tasks: set[Any] = set()
-
-    def answer(event: Any) -> None:
-        given = next(answers, None)
-        if given is not None:
-            task = asyncio.ensure_future(handle.resolve_external(f"approval:{event['entryRef']}", given))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-    handle.on("approval:pending", answer)
 
 
 def error_json(error: Any, expected: Mapping[str, Any]) -> Any:

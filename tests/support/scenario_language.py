@@ -340,3 +340,23 @@ def scenario_engine(
         budget_defaults=budget_defaults(scenario) or None,
     )
     return engine, fake
+
+
+def run_options(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"budgetUsd": "budget_usd", "configFingerprint": "config_fingerprint"}
+    return {names.get(name, name): value for name, value in scenario.get("run_opts", {}).items()}
+
+
+def answer_approvals(handle: Any, approvals: list[Any]) -> None:
+    """Answer as soon as something waits for approval."""
+    answers = iter(approvals)
+    tasks: set[Any] = set()
+
+    def answer(event: Any) -> None:
+        given = next(answers, None)
+        if given is not None:
+            task = asyncio.ensure_future(handle.resolve_external(f"approval:{event['entryRef']}", given))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    handle.on("approval:pending", answer)

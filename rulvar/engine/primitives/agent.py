@@ -10,6 +10,7 @@ from typing import Any
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.jsonable import fragment, journal_form
 from rulvar.contracts.outcome import Dropped
+from rulvar.contracts.ports.clock import epoch_ms
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
 from rulvar.contracts.schema import SchemaContract
@@ -335,7 +336,9 @@ async def _journal_end(
     wire = {**wire, "seq": seq, "limitError": None if end.error is None else end.error.to_wire()}
     if status == "ok":
         wire["value"] = decode_json(journal_form(end.output, "ctx.agent answer"))
-    _announce_end(run, place, plan, wire, cost, replayed=False, retries=_retries(state.provider_calls))
+    _announce_end(
+        run, place, plan, wire, cost, opened.span, replayed=False, retries=_retries(state.provider_calls)
+    )
     return wire
 
 
@@ -346,10 +349,11 @@ def _retries(calls: list[dict[str, Any]]) -> int:
 def _deliver_recorded(run: Run, place: Place, plan: AgentPlan, operation: Operation) -> Any:
     assert operation.terminal is not None
     wire = operation.terminal.to_wire()
-    _announce_start(run, place, plan, run.next_span(), replayed=True)
+    span = run.next_span()
+    _announce_start(run, place, plan, span, replayed=True)
     usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else None
     cost = None if usage is None else run.spend.price(str(wire.get("servedBy", "")), usage)
-    _announce_end(run, place, plan, wire, cost, replayed=True, retries=0)
+    _announce_end(run, place, plan, wire, cost, span, replayed=True, retries=0)
     if run.observers:
         run.observe_call(
             "agent",
@@ -447,6 +451,8 @@ def _call_error(error: WireError, result: AgentResult) -> AgentCallError:
 def _announce_start(run: Run, place: Place, plan: AgentPlan, span: str, *, replayed: bool) -> None:
     facts = {"agentType": plan.agent_type, "model": plan.choice.reference, "role": plan.options.role}
     run.bus.emit("agent:start", span, place.span, facts, replayed)
+    phase = {"agentType": facts["agentType"], "role": facts["role"], "model": facts["model"], "invocation": 1}
+    run.bus.emit("agent:phase:start", span, place.span, phase, replayed)
 
 
 def _announce_end(
@@ -455,6 +461,7 @@ def _announce_end(
     plan: AgentPlan,
     wire: Mapping[str, Any],
     cost: float | None,
+    span: str,
     *,
     replayed: bool,
     retries: int,
@@ -471,14 +478,35 @@ def _announce_end(
         facts["usageApprox"] = True
     if retries:
         facts["retryCount"] = retries
-    if wire["status"] == "error" and not replayed:
-        run.bus.emit(
-            "agent:error",
-            str(wire["spanId"]),
-            place.span,
-            {"agentType": plan.agent_type, "error": wire.get("error"), "willRetry": False},
-        )
-    run.bus.emit("agent:end", str(wire["spanId"]), place.span, facts, replayed)
+    _announce_phase_end(run, place, plan, wire, cost, span, replayed=replayed, retries=retries)
+    run.bus.emit("agent:end", span, place.span, facts, replayed)
+
+
+def _announce_phase_end(
+    run: Run,
+    place: Place,
+    plan: AgentPlan,
+    wire: Mapping[str, Any],
+    cost: float | None,
+    span: str,
+    *,
+    replayed: bool,
+    retries: int,
+) -> None:
+    facts: dict[str, Any] = {
+        "agentType": plan.agent_type,
+        "role": plan.options.role,
+        "model": plan.choice.reference,
+        "invocation": 1,
+        "durationMs": 0 if replayed else run.clock.now_ms() - epoch_ms(str(wire["startedAt"])),
+        "usage": wire.get("usage"),
+        "costUsd": cost or 0,
+        "costBasis": "per-call",
+        "outcome": "error" if wire["status"] == "cancelled" else wire["status"],
+    }
+    if retries:
+        facts["retries"] = retries
+    run.bus.emit("agent:phase:end", span, place.span, facts, replayed)
 
 
 def brief_prompt(content: str) -> str:

@@ -11,6 +11,7 @@ import orjson
 from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest, Msg, Part, TextPart, ToolCallPart
+from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.run import Claim, Opened, Run
@@ -102,9 +103,8 @@ class AgentHost:
         run, span = self._run, self._opened.span
         facts: dict[str, Any] = {"toolName": call.name, "toolCallId": call.id}
         tool = self._plan.toolset.get(call.name)
-        if tool is not None and tool.risk is not None:
-            facts["risk"] = tool.risk
-        run.bus.emit("tool:start", span, self._place.span, facts)
+        risk = {"risk": tool.risk} if tool is not None and tool.risk is not None else {}
+        run.bus.emit("tool:start", span, self._place.span, {**facts, **risk})
         started = run.clock.now_ms()
         if tool is None:
             outcome, decision = unknown_tool(call.name), Decision("deny", "unknown")
@@ -114,7 +114,7 @@ class AgentHost:
             if problem is not None:
                 outcome = problem
             elif decision.verdict == "ask":
-                outcome, decision = await self._ask(tool, call, state)
+                outcome = await self._ask(tool, call, state)
             elif decision.verdict == "deny":
                 outcome = denied(tool, decision.reason)
             else:
@@ -133,14 +133,14 @@ class AgentHost:
         )
         return outcome
 
-    async def _ask(self, tool: Tool, call: ToolCallPart, state: LoopState) -> tuple[ToolOutcome, Decision]:
+    async def _ask(self, tool: Tool, call: ToolCallPart, state: LoopState) -> ToolOutcome:
         """Ask a human; the run may suspend meanwhile and go on at this very call."""
         await self.checkpoint(state)
         answer = await wait_approval(self._run, self._place, self._opened, tool, call.args)
         if answer.get("decision") == "allow":
-            return await self._execute(tool, call), Decision("allow", "approval")
+            return await self._execute(tool, call)
         reason = answer.get("reason")
-        return denied(tool, reason), Decision("deny", "approval", reason)
+        return denied(tool, reason if isinstance(reason, str) else None)
 
     async def _execute(self, tool: Any, call: ToolCallPart) -> ToolOutcome:
         # a tool is free code: a ctx call in it belongs to the agent's scope, and is refused like in a step
@@ -150,6 +150,11 @@ class AgentHost:
             return await invoke_tool(tool, call.args)
         finally:
             CURRENT_PLACE.reset(token)
+
+    def failed(self, error: WireError, *, will_retry: bool) -> None:
+        """Tell that an exchange failed."""
+        facts = {"agentType": self._plan.agent_type, "error": error.to_wire(), "willRetry": will_retry}
+        self._run.bus.emit("agent:error", self._opened.span, self._place.span, facts)
 
     def schema_retry(self, attempt: int) -> None:
         """Tell that an answer is asked for again."""
