@@ -26,6 +26,7 @@ __all__ = [
     "Wire",
 ]
 
+_BYTES = (bytes, bytearray, memoryview)  # left alone by to_wire: hashing reads them byte by byte
 Role = Literal["system", "user", "assistant", "tool"]
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 
@@ -41,7 +42,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, rename=camel_case, omit_de
 
     def to_wire(self) -> dict[str, Any]:
         """Return the plain JSON object; absent optional fields are left out."""
-        wire: dict[str, Any] = msgspec.to_builtins(self)
+        wire: dict[str, Any] = _with_lists(msgspec.to_builtins(self, builtin_types=_BYTES))
         return wire
 
     @classmethod
@@ -57,6 +58,17 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, rename=camel_case, omit_de
             raise ConfigError(f"{cls.__name__}: {error}") from None
 
 
+def _with_lists(value: Any) -> Any:
+    """Return a JSON value with its tuples as lists."""
+    kind = type(value)
+    if kind is dict:
+        for key, item in value.items():
+            if type(item) is dict or type(item) is tuple or type(item) is list:
+                value[key] = _with_lists(item)
+        return value
+    return [_with_lists(item) for item in value] if kind is tuple or kind is list else value
+
+
 class TextPart(Wire, frozen=True, kw_only=True, tag_field="type", tag="text"):
     """A piece of text."""
 
@@ -64,10 +76,13 @@ class TextPart(Wire, frozen=True, kw_only=True, tag_field="type", tag="text"):
 
 
 class ImagePart(Wire, frozen=True, kw_only=True, tag_field="type", tag="image"):
-    """An image: its media type and base64 data."""
+    """An image: its media type, and its data as base64 text or as bytes.
+
+    Bytes go over the wire as an object of index to byte, which is how they are hashed and recorded.
+    """
 
     media_type: str
-    data: str
+    data: Any
 
 
 class ToolCallPart(Wire, frozen=True, kw_only=True, tag_field="type", tag="tool-call"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from rulvar.contracts.canonical import hash_canonical
 from rulvar.contracts.messages import ChatRequest
 from rulvar.errors import ConfigError
 
-__all__ = ["TELEMETRY_NAMESPACE", "hashed_request", "request_hash"]
+__all__ = ["TELEMETRY_NAMESPACE", "hashed_request", "plain_request", "request_hash"]
 
 TELEMETRY_NAMESPACE = "rulvar"
 """Namespace of ``providerOptions`` that carries telemetry and never changes a hash."""
@@ -28,14 +30,25 @@ def request_hash(request: ChatRequest | Mapping[str, Any]) -> str:
     return hash_canonical(hashed_request(request), lenient=True)
 
 
+def plain_request(request: ChatRequest | Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request as a JSON object of its own; image bytes are left as they are.
+
+    Raises:
+        ConfigError: the request is not an object.
+    """
+    if isinstance(request, ChatRequest):
+        return request.to_wire()
+    if isinstance(request, Mapping):
+        return dict(request)
+    raise ConfigError(f"request: expected an object, got {type(request).__name__}")
+
+
 def hashed_request(request: ChatRequest | Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a request that its hash covers, as a plain JSON object."""
     if isinstance(request, ChatRequest):
-        wire = request.to_wire()
-    elif isinstance(request, Mapping):
-        wire = dict(request)
+        wire: dict[str, Any] = msgspec.to_builtins(request, builtin_types=(bytes, bytearray, memoryview))
     else:
-        raise ConfigError(f"request: expected an object, got {type(request).__name__}")
+        wire = plain_request(request)
     wire.pop("cacheHint", None)
     if "providerOptions" in wire:
         options = _members(wire["providerOptions"])

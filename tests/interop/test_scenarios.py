@@ -23,7 +23,7 @@ from scenario_language import (
 from rulvar.contracts.entries import JournalEntry, decode_entry
 from rulvar.errors import JournalMissError
 from rulvar.stores import InMemoryStore
-from rulvar.testing.replay import replay_run
+from rulvar.testing.journal_replay import replay_run
 
 LATER: set[str] = set()
 
