@@ -8,7 +8,7 @@ import asyncio
 from pathlib import Path
 
 from rulvar import Engine
-from rulvar.testing import ScriptedAdapter, fake_tool_calls, record
+from rulvar.testing import FakeAdapter, fake_tool_calls, record
 from test_triage import PROFILES, REPORT
 from triage import triage
 
@@ -23,7 +23,7 @@ def librarian(call):
 
 async def main() -> None:
     CASSETTE.unlink(missing_ok=True)
-    model = ScriptedAdapter(
+    model = FakeAdapter(
         id="demo",
         agents={
             "classifier": {"severity": "high", "component": "parser"},
