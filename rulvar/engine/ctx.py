@@ -7,11 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from rulvar.contracts.outcome import Settled
-from rulvar.engine.primitives.agent import AgentOptions, run_agent
+from rulvar.engine.budget import BudgetView
+from rulvar.engine.primitives.agent import AgentOptions, brief_prompt, run_agent
 from rulvar.engine.primitives.child import run_child
 from rulvar.engine.primitives.external import wait_external
 from rulvar.engine.primitives.parallel import run_parallel
 from rulvar.engine.primitives.phase import Phase
+from rulvar.engine.primitives.pipeline import run_pipeline
 from rulvar.engine.primitives.shims import read_now, read_random, read_time, read_uuid
 from rulvar.engine.primitives.step import run_step
 from rulvar.engine.workflow import Workflow
@@ -152,6 +154,34 @@ class Ctx:
         """
         return run_parallel(self._run, tasks, settle=settle, abort_siblings=abort_siblings)
 
+    def pipeline(
+        self,
+        items: Iterable[Any],
+        *stages: Callable[[Any], Awaitable[Any]],
+        on_item_error: Literal["drop", "throw", "collect"] = "drop",
+    ) -> Awaitable[Any]:
+        """Send items through stages; an item goes on as soon as its stage is done.
+
+        Args:
+            items: the sources; a stage's result is the next stage's item.
+            on_item_error: ``"drop"`` leaves a failed item out of the results and lists it in
+                ``dropped``, ``"throw"`` raises the first failure once all items are through,
+                ``"collect"`` returns a PipelineResult.
+        """
+        return run_pipeline(self._run, items, stages, on_item_error)
+
+    def brief(
+        self, content: str, *, label: str | None = None, key: str | None = None, **options: Any
+    ) -> Awaitable[str]:
+        """Ask the model of the role ``summarize`` for a short account of a text.
+
+        Args:
+            content: what is summarized; part of the call's identity.
+            options: the other options of :meth:`agent`.
+        """
+        chosen = AgentOptions(role="summarize", label=label, key=key, **options)
+        return run_agent(self._run, brief_prompt(content), chosen, self._site())
+
     def workflow(self, child: Workflow[T] | str, args: Any = None, *, key: str | None = None) -> Awaitable[T]:
         """Run a child workflow; once finished it is served as a whole.
 
@@ -177,6 +207,11 @@ class Ctx:
     def phase(self, name: str) -> Phase:
         """Name a section: ``async with ctx.phase("plan"):`` or ``await ctx.phase("plan")(body)``."""
         return Phase(self._run, name)
+
+    @property
+    def budget(self) -> BudgetView:
+        """What was spent (``.spent()``) and what is left (``.remaining()``)."""
+        return self._run.budget.view()
 
     def log(self, level: str, msg: str, data: Any = None) -> None:
         """Emit a ``log`` event; it is live only and never journaled."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ids import UlidSource, check_run_id
-from rulvar.contracts.jsonable import fragment, journal_form
+from rulvar.contracts.jsonable import fragment, journal_form, journal_value
 from rulvar.contracts.ports.clock import Clock, Entropy, SystemClock, SystemEntropy, iso_ms
 from rulvar.contracts.ports.observer import EngineObserver
 from rulvar.contracts.ports.provider import Adapter
@@ -22,13 +23,13 @@ from rulvar.engine.bus import EventBus
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.engine.journal import JournalWriter
-from rulvar.engine.primitives.child import HARD_MAX_DEPTH
 from rulvar.engine.run import Run, RunRequest
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
 from rulvar.engine.waits import describe_wait, refuse_payload, resolution_wire
 from rulvar.engine.workflow import Workflow, define_workflow
 from rulvar.errors import ConfigError, ResolutionError, RunNotFoundError
+from rulvar.kernel.admission import BudgetDefaults, check_usd
 from rulvar.kernel.matching import JournalIndex
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.retry import RetryPolicy
@@ -44,12 +45,12 @@ class Engine:
     Args:
         adapters: the providers of models; a model reference is ``adapter id:model``.
         journal: where runs are kept; in memory unless told otherwise.
-        transcripts: where conversations and checkpoints are kept; in memory unless told otherwise.
+        transcripts: where conversations and checkpoints are kept; beside the journal unless told otherwise.
         routing: role to model reference; ``{"loop": "fake:fake-model"}`` serves plain calls.
         profiles: agent type to AgentProfile or mapping.
         permissions: rules of the tool gate: ``deny``, ``ask``, ``allow``, ``default``.
         pricing: model reference to price table, over what the adapter declares.
-        budget_defaults: ``max_depth`` of child workflows (1; at most 4).
+        budget_defaults: bounds of every run; see BudgetDefaults.
         concurrency: how many model calls may be under way at once; None is no bound.
         retry: default RetryPolicy of model calls.
         clock, entropy: where time and chance come from.
@@ -69,7 +70,7 @@ class Engine:
         profiles: Mapping[str, AgentProfile | Mapping[str, Any]] | None = None,
         permissions: Permissions | Mapping[str, Any] | None = None,
         pricing: Mapping[str, ModelPricing | Mapping[str, Any]] | None = None,
-        budget_defaults: Mapping[str, Any] | None = None,
+        budget_defaults: BudgetDefaults | Mapping[str, Any] | None = None,
         concurrency: int | None = None,
         retry: RetryPolicy | Mapping[str, Any] | None = None,
         clock: Clock | None = None,
@@ -77,13 +78,13 @@ class Engine:
         workflows: Iterable[Workflow[Any]] = (),
     ) -> None:
         self.store: JournalStore = InMemoryStore() if journal is None else journal
-        self.transcripts: TranscriptStore = InMemoryTranscripts() if transcripts is None else transcripts
+        self.transcripts: TranscriptStore = transcripts or _transcripts_of(self.store)
         self.clock: Clock = clock or SystemClock()
         self.entropy: Entropy = entropy or SystemEntropy()
         self.routing = dict(routing or {})
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
-        self.max_depth = _max_depth(budget_defaults)
+        self.budget_defaults = BudgetDefaults.of(budget_defaults)
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
         self._adapters = _adapters_by_id(adapters)
         self._profiles = {name: AgentProfile.of(name, item) for name, item in (profiles or {}).items()}
@@ -126,14 +127,23 @@ class Engine:
         args: Any = None,
         *,
         run_id: str | None = None,
+        budget_usd: float | None = None,
+        deadline_at: datetime | float | None = None,
         name: str | None = None,
         tags: Iterable[str] = (),
+        scope: Mapping[str, Any] | None = None,
+        config_fingerprint: str | None = None,
     ) -> RunHandle:
         """Start a run and return its handle at once; the workflow runs on the current event loop.
 
         Args:
             args: anything with a JSON form; it is checked against the workflow's ``args``.
             run_id: 1 to 200 characters of ``A-Z a-z 0-9 . _ -``; a ULID unless given.
+            budget_usd: ceiling of the run in USD; no bound unless given. It holds over every resume.
+            deadline_at: aware datetime or epoch seconds at which the run is cancelled.
+            name, tags: for people who look runs up.
+            scope: what the run belongs to (a tenant, a project); journaled before anything runs.
+            config_fingerprint: kept in the meta row.
 
         Raises:
             ConfigError, NonSerializableValueError: an argument is wrong; nothing has started then.
@@ -144,8 +154,12 @@ class Engine:
             workflow=workflow,
             args=args,
             args_json=None if args is None else journal_form(args, f"run of {workflow.name!r}: args"),
+            budget_usd=check_usd(budget_usd, "budget_usd"),
+            deadline_ms=_deadline_ms(deadline_at),
             name=name,
             tags=tuple(tags),
+            scope=None if scope is None else journal_value(dict(scope), "run scope"),
+            config_fingerprint=config_fingerprint,
         )
         handle = RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock))
         return self._start(handle, request)
@@ -158,6 +172,8 @@ class Engine:
         args: Any = None,
         dry_run: bool = False,
         invalidate: Iterable[int] = (),
+        budget_usd: float | None = None,
+        deadline_at: datetime | float | None = None,
     ) -> ResumeHandle:
         """Continue a run from its journal: finished calls are served, the rest is done.
 
@@ -167,6 +183,8 @@ class Engine:
             dry_run: write nothing, and stop at the first call that would go live with a
                 ``journal_miss`` error in the outcome.
             invalidate: seqs of memoized failures that are to be run again.
+            budget_usd: another ceiling from now on; journaled. The recorded one holds unless given.
+            deadline_at: as in :meth:`run`, for this segment.
         """
         check_run_id(run_id)
         workflow = None if wf is None else self.workflow_of(wf)
@@ -177,6 +195,8 @@ class Engine:
             args_json=None if args is None else journal_form(args, f"resume of {run_id!r}: args"),
             resumed=True,
             strict=dry_run,
+            budget_usd=check_usd(budget_usd, "budget_usd"),
+            deadline_ms=_deadline_ms(deadline_at),
             invalidate=tuple(invalidate),
         )
         handle = ResumeHandle(self, run_id, EventBus(run_id, 0, self.clock))
@@ -339,6 +359,27 @@ class Engine:
         return Ctx(run)
 
 
+def _transcripts_of(store: JournalStore) -> TranscriptStore:
+    beside: TranscriptStore | None = getattr(store, "transcripts", None)
+    return InMemoryTranscripts() if beside is None else beside
+
+
+def _deadline_ms(deadline: datetime | float | None) -> int | None:
+    if deadline is None:
+        return None
+    if isinstance(deadline, datetime):
+        if deadline.tzinfo is None:
+            raise ConfigError(
+                "deadline_at: expected an aware datetime, got a naive one", data={"field": "deadline_at"}
+            )
+        return int(deadline.timestamp() * 1000)
+    if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or deadline - deadline != 0:
+        raise ConfigError(
+            "deadline_at: expected an aware datetime or epoch seconds", data={"field": "deadline_at"}
+        )
+    return int(deadline * 1000)
+
+
 async def _unknown(ctx: Ctx, args: Any) -> None:
     raise ConfigError("this workflow is not known")
 
@@ -379,20 +420,3 @@ def _slots(concurrency: int | None) -> asyncio.Semaphore | None:
             data={"field": "concurrency"},
         )
     return asyncio.Semaphore(concurrency)
-
-
-def _max_depth(budget_defaults: Mapping[str, Any] | None) -> int:
-    defaults = dict(budget_defaults or {})
-    unknown = sorted(set(defaults) - {"max_depth"})
-    if unknown:
-        raise ConfigError(
-            f"budget_defaults.{unknown[0]}: unknown field; use max_depth",
-            data={"field": f"budget_defaults.{unknown[0]}"},
-        )
-    depth = defaults.get("max_depth", 1)
-    if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= HARD_MAX_DEPTH:
-        raise ConfigError(
-            f"budget_defaults.max_depth={depth!r}: expected an integer from 0 to {HARD_MAX_DEPTH}",
-            data={"field": "budget_defaults.max_depth"},
-        )
-    return depth

@@ -19,6 +19,7 @@ from rulvar.contracts.ports.clock import iso_ms
 from rulvar.contracts.ports.observer import CallRecord, CallSite, OrphanRecord, RunRecord
 from rulvar.contracts.ports.provider import Served
 from rulvar.engine.branch import CURRENT_PLACE, Branch, Liveness, Place
+from rulvar.engine.budget import Budget
 from rulvar.engine.bus import EventBus
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.spend import Spend
@@ -50,7 +51,11 @@ class RunRequest:
     strict: bool = False
     invalidate: tuple[int, ...] = ()
     name: str | None = None
+    budget_usd: float | None = None
+    deadline_ms: int | None = None
     tags: tuple[str, ...] = ()
+    scope: Any = None
+    config_fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,13 @@ class Run:
     """The state of one execution segment, and what every primitive needs of it."""
 
     def __init__(
-        self, engine: Engine, request: RunRequest, entries: list[JournalEntry], segment: int, bus: EventBus
+        self,
+        engine: Engine,
+        request: RunRequest,
+        entries: list[JournalEntry],
+        segment: int,
+        bus: EventBus,
+        ceiling_usd: float | None = None,
     ) -> None:
         self.engine = engine
         self.request = request
@@ -121,6 +132,7 @@ class Run:
         self.spend = Spend(engine.price_of)
         for entry in entries:
             self.spend.add_entry(entry)
+        self.budget = Budget(self, ceiling_usd)
         self.transcripts = sum(1 for entry in entries if b'"transcriptRef"' in entry.line)
         self.accounting = Accounting()
         self.dropped: list[Dropped] = []
@@ -336,6 +348,14 @@ class Run:
             raise
         finally:
             self.root.branch.end()
+
+    def watch_deadline(self) -> asyncio.TimerHandle | None:
+        """Cancel the run when its deadline comes; return the timer."""
+        deadline = self.request.deadline_ms
+        if deadline is None:
+            return None
+        delay = max(0, deadline - self.clock.now_ms()) / 1000
+        return asyncio.get_running_loop().call_later(delay, self.cancel, "the deadline has passed")
 
     def cancel(self, reason: str) -> None:
         """Cancel the body; calls under way are journaled as cancelled."""

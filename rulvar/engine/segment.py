@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.canonical import decode_json, hash_canonical
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.outcome import Outcome, RunStatus
@@ -93,7 +93,10 @@ class Segment:
                 data={"field": "run_id"},
             )
         segment = int(meta.get("segments", 1)) if request.resumed and meta else 0
-        run = Run(self._engine, request, entries, segment, self._handle._bus)
+        ceiling = request.budget_usd
+        if ceiling is None and request.resumed:
+            ceiling = recorded_ceiling(meta or {}, entries)
+        run = Run(self._engine, request, entries, segment, self._handle._bus, ceiling)
         new_meta = self._meta(run, meta or {}, "running", segment + 1)
         if not request.strict:
             await store.save_meta(request.run_id, new_meta)
@@ -142,6 +145,12 @@ class Segment:
                 fresh["name"] = request.name
             if request.tags:
                 fresh["tags"] = list(request.tags)
+            if request.config_fingerprint is not None:
+                fresh["configFingerprint"] = request.config_fingerprint
+            if request.scope is not None:
+                fresh["scope"] = request.scope
+            if request.budget_usd is not None:
+                fresh["budgetUsd"] = request.budget_usd
             fresh["argsProvided"] = request.args_json is not None
             if request.args_json is not None:
                 fresh["argsHash"] = hash_args(decode_json(request.args_json))
@@ -169,10 +178,26 @@ class Segment:
                     run.run_id, self._meta(run, meta, "error", meta["segments"])
                 )
             return self._ended(run, outcome)
+        if request.resumed and request.budget_usd is not None and not request.strict:
+            await self._journal_ceiling(run, request.budget_usd)
+        if request.scope is not None and not request.resumed:
+            await self._journal_scope(run, request.scope)
         status, value, error = await self._body(run, args)
         outcome = self._outcome(run, status, value, error)
         outcome = await self._settle(run, meta, outcome, is_fresh=not entries)
         return self._ended(run, outcome)
+
+    async def _journal_scope(self, run: Run, scope: Any) -> None:
+        key = content_key({"kind": "execution-scope"})
+        assert key is not None
+        decision = {"decisionType": "execution_scope", "scope": scope, "scopeDigest": hash_canonical(scope)}
+        await run.decide("", key, run.root.span, decision)
+
+    async def _journal_ceiling(self, run: Run, ceiling: float) -> None:
+        key = content_key({"kind": "run-budget-override", "segment": run.segment + 1})
+        assert key is not None
+        decision = {"decisionType": "run_budget_override", "budgetUsd": ceiling, "segment": run.segment + 1}
+        await run.decide("", key, run.root.span, decision)
 
     async def _body(self, run: Run, args: Any) -> tuple[RunStatus, Any, BaseException | None]:
         workflow = self._request.workflow
@@ -181,6 +206,7 @@ class Segment:
         ctx = self._engine.ctx_of(run)
         body = workflow.body(ctx, args) if takes_args(workflow.body) else workflow.body(ctx)
         CURRENT_PLACE.set(run.root)
+        timer = run.watch_deadline()
         try:
             value = await run.drive(body)
             if run.stop_error is not None:
@@ -203,7 +229,12 @@ class Segment:
                 return "suspended", None, None
             if run.cancel_reason is not None:
                 return "cancelled", None, RunCancelledError(run.cancel_reason)
+            if run.stop_error is None and run.budget.denied is not None:
+                return "exhausted", None, run.budget.denied
             return "error", None, run.stop_error or error
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def _warn_of_changed_body(self, run: Run, meta: Mapping[str, Any]) -> None:
         recorded = meta.get("workflowHash")
@@ -255,14 +286,41 @@ class Segment:
         return outcome
 
     def _ended(self, run: Run, outcome: Outcome) -> Outcome:
-        facts: dict[str, Any] = {"status": outcome.status, "totalUsd": outcome.cost.total_usd}
-        if outcome.cost.usage_approx:
+        cost = outcome.cost
+        facts: dict[str, Any] = {"status": outcome.status, "totalUsd": cost.total_usd}
+        if cost.usage_approx:
             facts["usageApprox"] = True
+        facts["envelope"] = {
+            "runId": run.run_id,
+            "workflow": self._request.workflow.name,
+            "status": outcome.status,
+            "settled": True,
+            "totalUsd": cost.total_usd,
+            "grossUsd": cost.gross_usd,
+            "costBasis": "locally-estimated",
+            "costByModel": dict(cost.by_model),
+            "usage": outcome.usage.to_wire(),
+            "usageApprox": cost.usage_approx,
+            "agentsSpawned": run.budget.spawned,
+            "wireRequests": cost.wire_requests,
+        }
+        if outcome.error is not None:
+            facts["envelope"]["error"] = outcome.error.to_wire()
         run.bus.emit("run:end", run.root.span, None, facts)
         self._handle._status = outcome.status
         self._handle._preview = run.preview()
         run.observe_settled(outcome.status)
         return outcome
+
+
+def recorded_ceiling(meta: Mapping[str, Any], entries: list[JournalEntry]) -> float | None:
+    """Return the ceiling that a run has: the last journaled override, or the one it was started with."""
+    ceiling = meta.get("budgetUsd")
+    for entry in entries:
+        if entry.kind == "decision" and b'"run_budget_override"' in entry.line:
+            value = entry.value
+            ceiling = value.get("budgetUsd", ceiling) if isinstance(value, dict) else ceiling
+    return ceiling if isinstance(ceiling, (int, float)) else None
 
 
 def check_versions(run_id: str, entries: list[JournalEntry]) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sys
 from types import CodeType, FrameType
 
 from rulvar.contracts.ports.observer import CallSite
 
 __all__ = ["SiteFinder"]
+
+
+_NESTED = re.compile(r"(\.<locals>\.<(?:lambda|listcomp|setcomp|dictcomp|genexpr)>)+$")
+"""A comprehension or lambda is named by the function around it."""
 
 
 class SiteFinder:
@@ -43,7 +48,7 @@ def _site(frame: FrameType) -> CallSite:
         column=_code_points(code.co_filename, line, column) + 1,
         end_line=end_line,
         end_column=_code_points(code.co_filename, end_line, end_column) + 1,
-        function=code.co_qualname,
+        function=_NESTED.sub("", code.co_qualname),
     )
 
 

@@ -77,6 +77,7 @@ class AgentResult:
         served_by: the model that answered last.
         cost_usd: cost of all turns; None when the model has no price.
         entry_ref: seq of the journal entry that holds it.
+        call_ref: seq of the entry that began the call.
     """
 
     status: Literal["ok", "error", "limit", "cancelled"]
@@ -86,3 +87,4 @@ class AgentResult:
     served_by: str | None = None
     cost_usd: float | None = None
     entry_ref: int | None = None
+    call_ref: int | None = None

@@ -8,6 +8,7 @@ its last turn.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -18,7 +19,7 @@ from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.schema import SchemaContract, SchemaIssue
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage
-from rulvar.errors import ConfigError, VcrMissError
+from rulvar.errors import BudgetExhaustedError, ConfigError, VcrMissError
 from rulvar.runtime import structured
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy, retry_delay_s
@@ -64,12 +65,13 @@ class LoopState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopEnd:
-    """How a loop ended. ``fatal`` is an error that no workflow may catch."""
+    """How a loop ended. ``fatal`` is an error that no workflow may catch, ``denied`` the budget's refusal."""
 
     status: Literal["ok", "error", "limit"]
     output: Any = None
     error: WireError | None = None
     fatal: BaseException | None = None
+    denied: BudgetExhaustedError | None = None
 
 
 class LoopHost(Protocol):
@@ -81,8 +83,11 @@ class LoopHost(Protocol):
     async def checkpoint(self, state: LoopState) -> None:
         """A turn boundary is reached: keep the state."""
 
-    async def run_tool(self, call: ToolCallPart) -> ToolOutcome:
-        """Run one tool call through the gate."""
+    async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
+        """Run one tool call through the gate; a call that waits for approval keeps the state first."""
+
+    def failed(self, error: WireError, *, will_retry: bool) -> None:
+        """One exchange failed."""
 
     def schema_retry(self, attempt: int) -> None:
         """An answer did not fit and is asked for again."""
@@ -95,6 +100,16 @@ class LoopHost(Protocol):
 
     def on_event(self) -> Any:
         """Return a callback for stream events, or None."""
+
+    def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
+        """Return how many output tokens the next turn may cost; None is no bound.
+
+        Raises:
+            BudgetExhaustedError: no useful turn can be paid.
+        """
+
+    def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Hold one of the exchanges that may be under way at once."""
 
 
 class AgentLoop:
@@ -124,7 +139,10 @@ class AgentLoop:
         while True:
             if self.state.turns >= self.task.limits.max_turns:
                 return LoopEnd(status="limit", error=_limit("max_turns", self.task.limits.max_turns))
-            turn = await self._exchange()
+            try:
+                turn = await self._exchange()
+            except BudgetExhaustedError as error:
+                return LoopEnd(status="error", error=_unpaid(error), denied=error)
             self.state.turns += 1
             if turn.error is not None:
                 self.state.messages.append(Msg(role="assistant", parts=turn.parts))
@@ -180,27 +198,30 @@ class AgentLoop:
             self.state.messages.append(Msg(role="tool", parts=results))
 
     async def _answer(self, calls: Sequence[ToolCallPart]) -> None:
-        results: list[ToolResultPart] = []
+        messages = self.state.messages
         for call in calls:
-            outcome = await self.host.run_tool(call)
+            outcome = await self.host.run_tool(call, self.state)
             self.state.tool_calls_used += 1
-            results.append(
-                ToolResultPart(
-                    id=call.id,
-                    name=call.name,
-                    result=outcome.result,
-                    is_error=True if outcome.is_error else None,
-                )
+            part = ToolResultPart(
+                id=call.id, name=call.name, result=outcome.result, is_error=True if outcome.is_error else None
             )
-        self.state.messages.append(Msg(role="tool", parts=tuple(results)))
+            if messages[-1].role == "tool":  # the results of one turn make one message
+                messages[-1] = Msg(role="tool", parts=(*messages[-1].parts, part))
+            else:
+                messages.append(Msg(role="tool", parts=(part,)))
         await self.host.checkpoint(self.state)
 
     def _unanswered_calls(self) -> list[ToolCallPart]:
-        """Return the tool calls that the last message of a resumed state asks for."""
-        last = self.state.messages[-1] if self.state.messages else None
-        if last is None or last.role != "assistant":
+        """Return the tool calls of a resumed state's last turn that have no result yet."""
+        messages = self.state.messages
+        answered: set[str] = set()
+        if messages[-1].role == "tool":
+            answered = {part.id for part in messages[-1].parts if isinstance(part, ToolResultPart)}
+        turn = messages[-2] if answered and len(messages) > 1 else messages[-1]
+        if turn.role != "assistant":
             return []
-        return [part for part in last.parts if isinstance(part, ToolCallPart)]
+        calls = [part for part in turn.parts if isinstance(part, ToolCallPart)]
+        return [call for call in calls if call.id not in answered and call.name != structured.RESULT_TOOL]
 
     async def _exchange(self) -> Turn:
         """Send one turn, again while its error is retryable."""
@@ -210,7 +231,8 @@ class AgentLoop:
             attempt += 1
             turn = Turn(served=Served(how="live"))
             try:
-                await take_turn(self.task.adapter, request, self.abort, turn, self.host.on_event())
+                async with self.host.slot():
+                    await take_turn(self.task.adapter, request, self.abort, turn, self.host.on_event())
             except asyncio.CancelledError:
                 await self._record(turn, request, attempt, aborted=True)
                 raise
@@ -218,9 +240,12 @@ class AgentLoop:
             await self._record(turn, request, attempt, aborted=aborted)
             if aborted:
                 raise asyncio.CancelledError
-            if turn.error is None or turn.failure is not None:
+            if turn.error is None:
                 return turn
-            delay = retry_delay_s(self.task.retry, attempt, turn.error, self.host.chance())
+            delay = None
+            if turn.failure is None:
+                delay = retry_delay_s(self.task.retry, attempt, turn.error, self.host.chance())
+            self.host.failed(turn.error, will_retry=delay is not None)
             if delay is None:
                 return turn
             await self.host.pause(delay)
@@ -259,7 +284,10 @@ class AgentLoop:
             tool_choice=tool_choice,
             schema=schema,
             effort=effort,
-            max_output_tokens=task.limits.max_output_tokens_per_turn,
+            max_output_tokens=_smaller(
+                task.limits.max_output_tokens_per_turn,
+                self.host.output_bound(self._caps, self.state.messages),
+            ),
             cache_hint=_cache_hint(self._caps, len(self.state.messages)),
             provider_options={**choice.provider_options, "rulvar": telemetry},
         )
@@ -328,6 +356,12 @@ def _first_messages(task: AgentTask) -> list[Msg]:
     return messages
 
 
+def _smaller(left: int | None, right: int | None) -> int | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return min(left, right)
+
+
 def _cache_hint(caps: ModelCaps, messages: int) -> Any:
     if caps.prompt_caching != "explicit":
         return None
@@ -360,6 +394,10 @@ def _cut_short(turn: Turn) -> LoopEnd | None:
     if reason == "max-tokens":
         return LoopEnd(status="limit", error=_limit("max_output_tokens", turn.usage.output_tokens))
     return None
+
+
+def _unpaid(error: BudgetExhaustedError) -> WireError:
+    return WireError(code="agent", message=error.message, retryable=False, data={"kind": "budget"})
 
 
 def _refused(turn: Turn) -> WireError:

@@ -19,6 +19,7 @@ from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.errors import ConfigError, JournalOrderViolation
 from rulvar.stores.journal_lines import JournalLines, read_journal_lines
+from rulvar.stores.transcripts import FileTranscriptStore
 
 __all__ = ["JsonlFileStore"]
 
@@ -35,6 +36,8 @@ class JsonlFileStore:
     def __init__(self, directory: str | os.PathLike[str], *, repair_on_load: bool = True) -> None:
         self.directory = Path(directory)
         self.repair_on_load = repair_on_load
+        self.transcripts = FileTranscriptStore(self.directory / "transcripts")
+        """Where an engine over this store keeps transcripts unless told otherwise."""
         self._open: dict[str, _JournalFile] = {}
 
     async def load(self, run_id: str) -> list[JournalEntry]:

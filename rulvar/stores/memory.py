@@ -19,6 +19,8 @@ class InMemoryStore:
     def __init__(self) -> None:
         self._journals: dict[str, list[JournalEntry]] = {}
         self._metas: dict[str, bytes] = {}
+        self.transcripts = InMemoryTranscripts()
+        """Where an engine over this store keeps transcripts unless told otherwise."""
 
     async def load(self, run_id: str) -> list[JournalEntry]:
         """Return a copy of a run's list of entries."""

@@ -1,7 +1,7 @@
 """The gate: the ordered decision before a tool acts.
 
-Deny rules come first, then ask rules and tools that need approval, then allow rules, then the
-default. A rule is a tool's name, or a name with ``*`` as a wildcard.
+Deny rules come first, then ask rules, then allow rules (which also clear a tool that needs
+approval), then the default: a tool that needs approval asks, any other gets the default verdict. A rule is a tool's name, or a name with ``*`` as a wildcard.
 """
 
 from __future__ import annotations
@@ -71,10 +71,12 @@ def decide(permissions: Permissions, tool: Tool) -> Decision:
     """Return the gate's decision on a call of a tool."""
     if rule := _match(permissions.deny, tool.name):
         return Decision("deny", "deny", f"denied by rule {rule!r}")
-    if tool.needs_approval or _match(permissions.ask, tool.name):
+    if _match(permissions.ask, tool.name):
         return Decision("ask", "ask")
     if _match(permissions.allow, tool.name):
         return Decision("allow", "allow")
+    if tool.needs_approval:
+        return Decision("ask", "default")
     return Decision(permissions.default, "default")
 
 

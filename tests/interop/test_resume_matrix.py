@@ -14,7 +14,7 @@ from scenario_language import ScenarioWorkflow, ScriptedAgents, scenario_engine,
 from rulvar.contracts.entries import decode_entry
 from rulvar.stores import InMemoryStore
 
-LATER = {"pipeline", "budget-exhausted", "fallback", "big-mixed"}  # with the parts of the engine they need
+LATER: set[str] = set()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -45,7 +45,14 @@ async def check_point(
     store = InMemoryStore()
     name = scenario["name"]
     store.append_now(name, [decode_entry(line) for line in lines])
-    meta = {"runId": name, "status": "running", "segments": 1, "workflowName": scenario["wf"]["name"]}
+    meta: dict[str, Any] = {
+        "runId": name,
+        "status": "running",
+        "segments": 1,
+        "workflowName": scenario["wf"]["name"],
+    }
+    if "budgetUsd" in scenario.get("run_opts", {}):
+        meta["budgetUsd"] = scenario["run_opts"]["budgetUsd"]
     await store.save_meta(name, meta)
     tools = scenario_tools(scenario)
     workflow = ScenarioWorkflow(scenario, tools).build(scenario["wf"])

@@ -170,8 +170,8 @@ class ScenarioWorkflow:
             lambda item, body=body: self.block(ctx, body, {**env, "item": item}) for body in op["stages"]
         ]
         items = substitute(op["pipeline"], env)
-        mode = {"throw": "raise"}.get(op.get("onItemError", ""), op.get("onItemError", "drop"))
-        result = await ctx.pipeline(items, *stages, on_item_error=mode)  # type: ignore[attr-defined]
+        mode = op.get("onItemError", "drop")
+        result = await ctx.pipeline(items, *stages, on_item_error=mode)
         if mode == "collect":
             return {"results": result.results, "dropped": [item.to_wire() for item in result.dropped]}
         return result
@@ -201,10 +201,10 @@ class ScenarioWorkflow:
         ctx.log(op["log"], substitute(op.get("msg", ""), env), substitute(op.get("data"), env))
 
     async def op_brief(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
-        return await ctx.brief(**substitute(op["brief"], env))  # type: ignore[attr-defined]
+        return await ctx.brief(**substitute(op["brief"], env))
 
     async def op_budget(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
-        return getattr(ctx.budget, op["budget"])().to_wire()  # type: ignore[attr-defined]
+        return getattr(ctx.budget, op["budget"])().to_wire()
 
     async def op_try(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
         try:
@@ -320,6 +320,11 @@ def scenario_tools(scenario: Mapping[str, Any]) -> dict[str, Tool]:
     return made
 
 
+def budget_defaults(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"maxDepth": "max_depth", "flatReserveUsd": "flat_reserve_usd"}
+    return {names[name]: value for name, value in (scenario.get("budgetDefaults") or {}).items()}
+
+
 def scenario_engine(
     scenario: Mapping[str, Any], store: InMemoryStore, agents: ScriptedAgents, routing: Mapping[str, Any]
 ) -> tuple[Engine, FakeAdapter]:
@@ -327,15 +332,31 @@ def scenario_engine(
     if "pricing" in caps:
         caps["pricing"] = ModelPricing.from_wire(caps["pricing"])
     fake = FakeAdapter(agents=agents.responders(), caps_overrides=caps or None)
-    defaults = {
-        {"maxDepth": "max_depth", "flatReserveUsd": "flat_reserve_usd"}.get(name, name): value
-        for name, value in (scenario.get("budgetDefaults") or {}).items()
-    }
     engine = Engine(
         adapters=[fake],
         journal=store,
         routing=routing or fake_routing(),
         profiles=scenario.get("profiles") or {},
-        budget_defaults=defaults or None,
+        budget_defaults=budget_defaults(scenario) or None,
     )
     return engine, fake
+
+
+def run_options(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"budgetUsd": "budget_usd", "configFingerprint": "config_fingerprint"}
+    return {names.get(name, name): value for name, value in scenario.get("run_opts", {}).items()}
+
+
+def answer_approvals(handle: Any, approvals: list[Any]) -> None:
+    """Answer as soon as something waits for approval."""
+    answers = iter(approvals)
+    tasks: set[Any] = set()
+
+    def answer(event: Any) -> None:
+        given = next(answers, None)
+        if given is not None:
+            task = asyncio.ensure_future(handle.resolve_external(f"approval:{event['entryRef']}", given))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    handle.on("approval:pending", answer)

@@ -9,7 +9,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Protocol
 
-__all__ = ["Clock", "Entropy", "SystemClock", "SystemEntropy", "iso_ms"]
+__all__ = ["Clock", "Entropy", "SystemClock", "SystemEntropy", "epoch_ms", "iso_ms"]
 
 
 class Clock(Protocol):
@@ -67,3 +67,8 @@ def iso_ms(epoch_ms: int) -> str:
     """Return the UTC time as ISO 8601 with milliseconds and ``Z``."""
     moment = datetime.fromtimestamp(epoch_ms // 1000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1000:03d}Z"
+
+
+def epoch_ms(text: str) -> int:
+    """Return the epoch milliseconds of an ISO 8601 time."""
+    return round(datetime.fromisoformat(text).timestamp() * 1000)

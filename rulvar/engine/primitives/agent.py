@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.jsonable import fragment, journal_form
 from rulvar.contracts.outcome import Dropped
+from rulvar.contracts.ports.clock import epoch_ms
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
-from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.contracts.schema import SchemaContract
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import Usage
 from rulvar.engine.branch import Place
@@ -20,6 +21,7 @@ from rulvar.engine.primitives.agent_host import AgentHost, load_checkpoint
 from rulvar.engine.run import Call, Claim, Opened, Run
 from rulvar.errors import AgentCallError, ConfigError, ReplayStopped, RulvarError
 from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, EMPTY_TOOLSET_HASH, content_key, schema_hash, toolset_hash
+from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.matching import Operation
 from rulvar.runtime.agent import AgentProfile, AgentResult
 from rulvar.runtime.limits import UsageLimits
@@ -76,6 +78,28 @@ class AgentPlan:
 async def run_agent(run: Run, prompt: str, options: AgentOptions, site: CallSite | None) -> Any:
     """Run one agent call; see ``Ctx.agent``."""
     place = run.place()
+    fallback = _fallback(options, run.engine.profile(options.agent_type or ""))
+    if fallback is None:
+        return await _call(run, place, prompt, options, site)
+    full = replace(options, result="full", fallback=None)
+    result: AgentResult = await _call(run, place, prompt, full, site)
+    if result.status in fallback["on"]:
+        await run.decide(
+            place.scope,
+            "",
+            place.span,
+            {
+                "decisionType": "model.fallback",
+                "targetRef": result.call_ref,
+                "trigger": result.status,
+                "model": fallback["model"],
+            },
+        )
+        return await _call(run, place, prompt, replace(options, model=fallback["model"], fallback=None), site)
+    return _hand_over(run, place, options, result)
+
+
+async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site: CallSite | None) -> Any:
     plan = plan_agent(run, place, prompt, options, site)
     call = Call(plan.identity, plan.key, options.label, site, options.replay)
     claim = run.claim(place, call)
@@ -192,6 +216,19 @@ def _check_options(prompt: object, options: AgentOptions) -> None:
 
 async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> Any:
     task = _task(run, plan)
+    promise = run.budget.estimate(plan.options.est_cost, plan.profile.est_cost)
+    reservation = run.budget.reserve(place, promise)
+    try:
+        if claim.operation is None or claim.operation.terminal is not None:
+            run.budget.count_spawn()
+        return await _run_admitted(run, place, plan, claim, task, reservation)
+    finally:
+        run.budget.ledger.release(reservation)
+
+
+async def _run_admitted(
+    run: Run, place: Place, plan: AgentPlan, claim: Claim, task: AgentTask, reservation: Reservation
+) -> Any:
     extra: dict[str, Any] = {}
     if plan.options.memoize_outcome:
         extra["memoizeOutcome"] = True
@@ -199,13 +236,13 @@ async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> An
         extra["value"] = {"isolation": plan.options.isolation}
     opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, extra)
     state = await load_checkpoint(run, opened, claim)
-    host = AgentHost(run, place, plan, opened, task)
+    host = AgentHost(run, place, plan, opened, task, reservation)
     loop = AgentLoop(task, host, state)
     _announce_start(run, place, plan, opened.span, replayed=False)
     place.branch.busy(1)
     try:
-        async with run.engine.model_slot():
-            end = await _to_the_end(run, loop)
+        await asyncio.sleep(0)  # calls that start together are all admitted before the first one ends
+        end = await _to_the_end(loop)
         wire = await _journal_end(run, place, plan, opened, loop, host, end)
     except asyncio.CancelledError:
         end = LoopEnd(status="error")
@@ -220,7 +257,7 @@ async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> An
     return _deliver(run, place, plan, wire, replayed=False)
 
 
-async def _to_the_end(run: Run, loop: AgentLoop) -> LoopEnd:
+async def _to_the_end(loop: AgentLoop) -> LoopEnd:
     timeout = loop.task.limits.timeout_s
     if timeout is None:
         return await loop.run()
@@ -295,10 +332,13 @@ async def _journal_end(
     wire = run.terminal(opened, status, fields)
     seq = await run.journal.append(wire)
     cost = run.spend.add(wire)
+    run.budget.release(host.reservation)
     wire = {**wire, "seq": seq, "limitError": None if end.error is None else end.error.to_wire()}
     if status == "ok":
         wire["value"] = decode_json(journal_form(end.output, "ctx.agent answer"))
-    _announce_end(run, place, plan, wire, cost, replayed=False, retries=_retries(state.provider_calls))
+    _announce_end(
+        run, place, plan, wire, cost, opened.span, replayed=False, retries=_retries(state.provider_calls)
+    )
     return wire
 
 
@@ -309,10 +349,11 @@ def _retries(calls: list[dict[str, Any]]) -> int:
 def _deliver_recorded(run: Run, place: Place, plan: AgentPlan, operation: Operation) -> Any:
     assert operation.terminal is not None
     wire = operation.terminal.to_wire()
-    _announce_start(run, place, plan, run.next_span(), replayed=True)
+    span = run.next_span()
+    _announce_start(run, place, plan, span, replayed=True)
     usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else None
     cost = None if usage is None else run.spend.price(str(wire.get("servedBy", "")), usage)
-    _announce_end(run, place, plan, wire, cost, replayed=True, retries=0)
+    _announce_end(run, place, plan, wire, cost, span, replayed=True, retries=0)
     if run.observers:
         run.observe_call(
             "agent",
@@ -347,23 +388,47 @@ def _deliver(run: Run, place: Place, plan: AgentPlan, wire: Mapping[str, Any], *
         served_by=wire.get("servedBy"),
         cost_usd=run.spend.price(str(wire.get("servedBy", "")), usage),
         entry_ref=wire.get("seq"),
+        call_ref=wire.get("ref"),
     )
-    if plan.options.result == "full":
+    return _hand_over(run, place, plan.options, result)
+
+
+def _hand_over(run: Run, place: Place, options: AgentOptions, result: AgentResult) -> Any:
+    """Return or raise a result as the call asked for it."""
+    if options.result == "full":
         return result
-    if error is None:
-        return output
-    if plan.options.on_error == "null":
+    if result.error is None:
+        return result.output
+    if options.on_error == "null":
         run.dropped.append(
             Dropped(
                 source="agent-onerror-null",
                 scope=place.scope,
-                error=error,
+                error=result.error,
                 entry_ref=result.entry_ref,
-                label=plan.options.label,
+                label=options.label,
             )
         )
         return None
-    raise _call_error(error, result)
+    raise _call_error(result.error, result)
+
+
+def _fallback(options: AgentOptions, profile: AgentProfile) -> Mapping[str, Any] | None:
+    """Return ``{"model", "on"}`` of a call that may fall back to another model."""
+    fallback = options.fallback if options.fallback is not None else profile.fallback
+    if fallback is None:
+        return None
+    if isinstance(fallback, str):
+        fallback = {"model": fallback}
+    if not isinstance(fallback, Mapping) or not isinstance(fallback.get("model"), str):
+        raise ConfigError(
+            "ctx.agent fallback: expected {'model': 'adapter:model', 'on': ['error', 'limit']}",
+            data={"field": "fallback"},
+        )
+    triggers = fallback.get("on", ("error",))
+    if isinstance(triggers, str) or not set(triggers) <= {"error", "limit"}:
+        raise ConfigError("ctx.agent fallback.on: use 'error' and 'limit'", data={"field": "fallback.on"})
+    return {"model": fallback["model"], "on": tuple(triggers)}
 
 
 def _error_of(status: str, wire: Mapping[str, Any]) -> WireError | None:
@@ -386,6 +451,8 @@ def _call_error(error: WireError, result: AgentResult) -> AgentCallError:
 def _announce_start(run: Run, place: Place, plan: AgentPlan, span: str, *, replayed: bool) -> None:
     facts = {"agentType": plan.agent_type, "model": plan.choice.reference, "role": plan.options.role}
     run.bus.emit("agent:start", span, place.span, facts, replayed)
+    phase = {"agentType": facts["agentType"], "role": facts["role"], "model": facts["model"], "invocation": 1}
+    run.bus.emit("agent:phase:start", span, place.span, phase, replayed)
 
 
 def _announce_end(
@@ -394,6 +461,7 @@ def _announce_end(
     plan: AgentPlan,
     wire: Mapping[str, Any],
     cost: float | None,
+    span: str,
     *,
     replayed: bool,
     retries: int,
@@ -410,16 +478,37 @@ def _announce_end(
         facts["usageApprox"] = True
     if retries:
         facts["retryCount"] = retries
-    if wire["status"] == "error" and not replayed:
-        run.bus.emit(
-            "agent:error",
-            str(wire["spanId"]),
-            place.span,
-            {"agentType": plan.agent_type, "error": wire.get("error"), "willRetry": False},
-        )
-    run.bus.emit("agent:end", str(wire["spanId"]), place.span, facts, replayed)
+    _announce_phase_end(run, place, plan, wire, cost, span, replayed=replayed, retries=retries)
+    run.bus.emit("agent:end", span, place.span, facts, replayed)
 
 
-def schema_of(schema: Any) -> SchemaContract:
-    """Return the contract of an agent's schema."""
-    return schema_contract(schema, "ctx.agent schema")
+def _announce_phase_end(
+    run: Run,
+    place: Place,
+    plan: AgentPlan,
+    wire: Mapping[str, Any],
+    cost: float | None,
+    span: str,
+    *,
+    replayed: bool,
+    retries: int,
+) -> None:
+    facts: dict[str, Any] = {
+        "agentType": plan.agent_type,
+        "role": plan.options.role,
+        "model": plan.choice.reference,
+        "invocation": 1,
+        "durationMs": 0 if replayed else run.clock.now_ms() - epoch_ms(str(wire["startedAt"])),
+        "usage": wire.get("usage"),
+        "costUsd": cost or 0,
+        "costBasis": "per-call",
+        "outcome": "error" if wire["status"] == "cancelled" else wire["status"],
+    }
+    if retries:
+        facts["retries"] = retries
+    run.bus.emit("agent:phase:end", span, place.span, facts, replayed)
+
+
+def brief_prompt(content: str) -> str:
+    """Return the prompt of ``ctx.brief``."""
+    return f"Give a short, faithful account of the following for a reader who has not seen it.\n\n{content}"

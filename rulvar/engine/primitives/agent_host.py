@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from rulvar.contracts.canonical import decode_json, encode_json
-from rulvar.contracts.messages import ChatRequest, ToolCallPart
+from rulvar.contracts.capabilities import ModelCaps
+from rulvar.contracts.messages import ChatRequest, Msg, Part, TextPart, ToolCallPart
+from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.run import Claim, Opened, Run
+from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.scope import agent_scope
 from rulvar.runtime.loop import AgentTask, LoopState, decode_checkpoint, encode_checkpoint
 from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import Decision, decide
 from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, invoke_tool, unknown_tool
+from rulvar.tools.tool import Tool
 
 if TYPE_CHECKING:
     from rulvar.engine.primitives.agent import AgentPlan
@@ -25,12 +32,21 @@ __all__ = ["AgentHost", "load_checkpoint"]
 class AgentHost:
     """The host of one agent loop; see ``runtime.loop.LoopHost``."""
 
-    def __init__(self, run: Run, place: Place, plan: AgentPlan, opened: Opened, task: AgentTask) -> None:
+    def __init__(
+        self,
+        run: Run,
+        place: Place,
+        plan: AgentPlan,
+        opened: Opened,
+        task: AgentTask,
+        reservation: Reservation,
+    ) -> None:
         self._run = run
         self._place = place
         self._plan = plan
         self._opened = opened
         self._task = task
+        self.reservation = reservation
         self._turn = 0
         self.checkpoint_ref: str | None = None
 
@@ -44,6 +60,9 @@ class AgentHost:
             {"decisionType": "provider-call", "agentRef": opened.seq, "record": record},
         )
         self._turn += 1
+        cost = run.spend.price(self._plan.choice.reference, turn.usage)
+        run.budget.settle(self._place, self.reservation, cost)
+        run.budget.announce()
         if run.observers:
             plan = self._plan
             run.observe_call(
@@ -59,7 +78,7 @@ class AgentHost:
                 model=plan.choice.model,
                 request=request,
                 usage=turn.usage,
-                cost_usd=run.spend.price(plan.choice.reference, turn.usage),
+                cost_usd=cost,
             )
 
     async def checkpoint(self, state: LoopState) -> None:
@@ -79,14 +98,13 @@ class AgentHost:
         await run.engine.transcripts.put(ref, _dump({"messages": messages}))
         return ref
 
-    async def run_tool(self, call: ToolCallPart) -> ToolOutcome:
+    async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
         """Run one tool call: check, gate, execute."""
         run, span = self._run, self._opened.span
         facts: dict[str, Any] = {"toolName": call.name, "toolCallId": call.id}
         tool = self._plan.toolset.get(call.name)
-        if tool is not None and tool.risk is not None:
-            facts["risk"] = tool.risk
-        run.bus.emit("tool:start", span, self._place.span, facts)
+        risk = {"risk": tool.risk} if tool is not None and tool.risk is not None else {}
+        run.bus.emit("tool:start", span, self._place.span, {**facts, **risk})
         started = run.clock.now_ms()
         if tool is None:
             outcome, decision = unknown_tool(call.name), Decision("deny", "unknown")
@@ -95,6 +113,8 @@ class AgentHost:
             problem = argument_problem(tool, call.args)
             if problem is not None:
                 outcome = problem
+            elif decision.verdict == "ask":
+                outcome = await self._ask(tool, call, state)
             elif decision.verdict == "deny":
                 outcome = denied(tool, decision.reason)
             else:
@@ -113,6 +133,15 @@ class AgentHost:
         )
         return outcome
 
+    async def _ask(self, tool: Tool, call: ToolCallPart, state: LoopState) -> ToolOutcome:
+        """Ask a human; the run may suspend meanwhile and go on at this very call."""
+        await self.checkpoint(state)
+        answer = await wait_approval(self._run, self._place, self._opened, tool, call.args)
+        if answer.get("decision") == "allow":
+            return await self._execute(tool, call)
+        reason = answer.get("reason")
+        return denied(tool, reason if isinstance(reason, str) else None)
+
     async def _execute(self, tool: Any, call: ToolCallPart) -> ToolOutcome:
         # a tool is free code: a ctx call in it belongs to the agent's scope, and is refused like in a step
         scope = agent_scope(self._opened.scope, self._opened.seq)
@@ -121,6 +150,11 @@ class AgentHost:
             return await invoke_tool(tool, call.args)
         finally:
             CURRENT_PLACE.reset(token)
+
+    def failed(self, error: WireError, *, will_retry: bool) -> None:
+        """Tell that an exchange failed."""
+        facts = {"agentType": self._plan.agent_type, "error": error.to_wire(), "willRetry": will_retry}
+        self._run.bus.emit("agent:error", self._opened.span, self._place.span, facts)
 
     def schema_retry(self, attempt: int) -> None:
         """Tell that an answer is asked for again."""
@@ -134,6 +168,15 @@ class AgentHost:
     def chance(self) -> float:
         """Return a number in [0, 1) for jitter."""
         return self._run.engine.entropy.random()
+
+    def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
+        """Return how many output tokens the rest of the budget buys; None is no bound."""
+        reference = self._plan.choice.reference
+        return self._run.budget.output_bound(self.reservation, reference, caps, _rough_tokens(messages))
+
+    def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Hold one of the engine's model calls."""
+        return self._run.engine.model_slot()
 
     def on_event(self) -> Any:
         """Return a callback that emits deltas, when the call streams."""
@@ -156,6 +199,15 @@ async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState |
         return None
     wire = decode_json(data)
     return decode_checkpoint(wire) if isinstance(wire, dict) else None
+
+
+def _rough_tokens(messages: Sequence[Msg]) -> int:
+    """Estimate the tokens of a conversation: a quarter of its characters, each part rounded up."""
+    return sum(-(-_length(part) // 4) for message in messages for part in message.parts)
+
+
+def _length(part: Part) -> int:
+    return len(part.text) if isinstance(part, TextPart) else len(_dump(part.to_wire()))
 
 
 def _dump(wire: dict[str, Any]) -> bytes:

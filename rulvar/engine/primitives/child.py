@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.canonical import decode_json, hash_canonical
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.jsonable import fragment, journal_form, journal_value
 from rulvar.contracts.ports.observer import CallSite
@@ -16,12 +16,12 @@ from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Call, Run
 from rulvar.engine.workflow import Workflow, takes_args
 from rulvar.errors import AdmissionRejectedError, ConfigError, ControlFlow, RulvarError
+from rulvar.kernel.admission import HARD_MAX_DEPTH, Estimate
 from rulvar.kernel.keys import content_key
+from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.scope import workflow_scope
 
 __all__ = ["run_child"]
-
-HARD_MAX_DEPTH = 4
 
 
 async def run_child(
@@ -49,7 +49,10 @@ async def run_child(
         run.observe_call("child", place.scope, hashed, Served(how="journal"), site, label=workflow.name)
         return claim.operation.terminal.value
     span = run.next_span()
-    await _admit(run, place, workflow, scope, span)
+    reservation = await _admit(run, place, workflow, scope, span)
+    if reservation is not None:
+        # the child's own calls are promised on the same accounts: its own promise has done its work
+        run.budget.ledger.release(reservation)
     value = {"workflow": workflow.name, "childScope": scope}
     opened = await run.begin(place, "child", hashed, span, claim, {"value": value})
     here = place.at(
@@ -91,28 +94,79 @@ async def _body(
         CURRENT_PLACE.reset(token)
 
 
-async def _admit(run: Run, place: Place, workflow: Workflow[Any], scope: str, span: str) -> None:
-    """Journal whether the child may start; a recorded decision stands."""
-    verdict = _recorded_admission(run, place.scope, scope)
-    if verdict is None:
-        verdict = _verdict(run, place)
-        await run.decide(
-            place.scope,
-            "",
-            span,
-            {
-                "decisionType": "spawn-admission",
-                "origin": "ctx.workflow",
-                "name": workflow.name,
-                "childScope": scope,
-                "parentAccountScope": place.account,
-                "decision": {"verdict": verdict, "statsBefore": {"depth": place.depth + 1}},
-            },
-        )
+async def _admit(
+    run: Run, place: Place, workflow: Workflow[Any], scope: str, span: str
+) -> Reservation | None:
+    """Journal whether the child may start, and open its account; a recorded decision stands."""
+    recorded = _recorded_admission(run, place.scope, scope)
+    if recorded is not None:
+        _raise_rejection(run, workflow, recorded)
+        run.budget.open_child(place, scope)
+        return None
+    promise = run.budget.estimate(None, None)
+    reservation = (
+        None if place.depth + 1 > run.engine.budget_defaults.max_depth else run.budget.reserve(place, promise)
+    )
+    decision = _decision(run, place, workflow, promise, admitted=reservation is not None)
+    await run.decide(
+        place.scope,
+        "",
+        span,
+        {
+            "decisionType": "spawn-admission",
+            "origin": "ctx.workflow",
+            "name": workflow.name,
+            "childScope": scope,
+            "parentAccountScope": place.account,
+            "decision": decision,
+        },
+    )
+    _raise_rejection(run, workflow, decision["verdict"])
+    facts = {
+        "entryRef": run.journal.next_seq - 1,
+        "verdict": "admit",
+        "agentType": workflow.name,
+        "logicalTaskId": decision["lineage"]["logicalTaskId"],
+        "spawnUnitsAfter": decision["verdict"]["spawnUnitsAfter"],
+    }
+    run.bus.emit("spawn:admitted", span, place.span, facts)
+    run.budget.open_child(place, scope)
+    return reservation
+
+
+def _decision(
+    run: Run, place: Place, workflow: Workflow[Any], promise: Estimate, *, admitted: bool
+) -> dict[str, Any]:
+    budget, depth = run.budget, place.depth + 1
+    children = budget.children.get(place.account, 0)
+    stats = {"spawnsBefore": budget.spawned, "childrenOfParentBefore": children, "depth": depth}
+    if not admitted:
+        return {"verdict": {"kind": "reject", "reason": {"code": "depth"}}, "statsBefore": stats}
+    budget.count_spawn()
+    budget.children[place.account] = children + 1
+    task = run.engine.mint_id()
+    signature = hash_canonical({"kind": "child", "workflow": workflow.name})
+    verdict = {
+        "kind": "admit",
+        "reserve": {"reserveUsd": promise.reserve_usd, "source": promise.source},
+        "spawnUnitsAfter": run.engine.budget_defaults.max_spawns - budget.spawned,
+        "lineage": {"logicalTaskId": task, "isNew": True, "depth": depth},
+    }
+    lineage = {
+        "logicalTaskId": task,
+        "relation": "first",
+        "attemptOrdinal": 0,
+        "ancestry": [],
+        "approachSig": signature,
+        "approachSigCoarse": signature,
+        "sigVersion": 1,
+        "approachTag": "default",
+    }
+    return {"verdict": verdict, "statsBefore": stats, "nodeId": run.engine.mint_id(), "lineage": lineage}
+
+
+def _raise_rejection(run: Run, workflow: Workflow[Any], verdict: Mapping[str, Any]) -> None:
     if verdict.get("kind") == "admit":
-        ref = run.journal.next_seq - 1
-        facts = {"entryRef": ref, "verdict": "admit", "agentType": workflow.name}
-        run.bus.emit("spawn:admitted", span, place.span, facts)
         return
     reason = verdict.get("reason") or {}
     raise AdmissionRejectedError(
@@ -121,15 +175,9 @@ async def _admit(run: Run, place: Place, workflow: Workflow[Any], scope: str, sp
     )
 
 
-def _verdict(run: Run, place: Place) -> Mapping[str, Any]:
-    if place.depth + 1 > run.engine.max_depth:
-        return {"kind": "reject", "reason": {"code": "depth"}}
-    return {"kind": "admit"}
-
-
 def _reason_text(run: Run, reason: Mapping[str, Any]) -> str:
     if reason.get("code") == "depth":
-        deep = run.engine.max_depth
+        deep = run.engine.budget_defaults.max_depth
         return f"children may be {deep} deep (budget_defaults max_depth, at most {HARD_MAX_DEPTH})"
     return str(reason.get("code", "rejected"))
 

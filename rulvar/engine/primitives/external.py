@@ -15,7 +15,7 @@ from rulvar.errors import ConfigError
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import Operation
 
-__all__ = ["wait_external", "wait_open"]
+__all__ = ["suspend_entry", "wait_external", "wait_open"]
 
 
 async def wait_external(run: Run, key: str, schema: Any, prompt: str | None, site: CallSite | None) -> Any:

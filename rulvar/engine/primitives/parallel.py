@@ -13,7 +13,7 @@ from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Branch, Place
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
-from rulvar.errors import AgentCallError, ConfigError, ControlFlow
+from rulvar.errors import AgentCallError, BudgetExhaustedError, ConfigError, ControlFlow
 from rulvar.kernel.scope import parallel_scope
 from rulvar.runtime.agent import AgentResult
 
@@ -64,7 +64,9 @@ async def run_branches(
             return
         if not first_error:
             first_error.append(error)
-        if abort_siblings or not isinstance(error, Exception):
+        # a refusal before dispatch costs nothing: what its siblings are paying for may finish
+        refused = isinstance(error, BudgetExhaustedError)
+        if (abort_siblings and not refused) or not isinstance(error, Exception):
             for other in tasks:
                 if other is not task:
                     other.cancel()
