@@ -7,7 +7,6 @@ reference. It is the seam between a test run and an editor.
 from __future__ import annotations
 
 import os
-import re
 from hashlib import sha256
 from typing import Any, Literal, NoReturn
 
@@ -271,9 +270,5 @@ def _remove(path: str) -> None:
 
 
 def _refuse(name: str, field: str | None, problem: str) -> NoReturn:
-    where = f"{name}: {_dotted(field)}" if field else name
-    raise ConfigError(f"{where}: {problem}", data={"file": name, "field": _dotted(field) if field else None})
-
-
-def _dotted(field: str) -> str:
-    return re.sub(r"\.?\[\.\.\.\]", "[...]", field)
+    where = f"{name}: {field}" if field else name
+    raise ConfigError(f"{where}: {problem}", data={"file": name, "field": field})
