@@ -41,6 +41,15 @@ PASSED = pytest.StashKey[bool]()
 """Whether the call phase of a test passed."""
 
 _MESSAGE_LINES = 5
+_WORDS = {
+    "hit": ("hit", "hits"),
+    "miss": ("miss", "misses"),
+    "exhausted": ("exhausted", "exhausted"),
+    "fake": ("fake", "fake"),
+    "journal": ("from the journal", "from the journal"),
+    "passthrough": ("passed through", "passed through"),
+    "live": ("live", "live"),
+}
 _FROM_STASH = pytest.StashKey["Watched"]()
 
 
@@ -234,11 +243,7 @@ def summary_line(calls: Iterable[CallReport], unused: int) -> str:
         counts[call.served] = counts.get(call.served, 0) + 1
         if call.served in ("hit", "journal"):
             avoided += call.cost_usd or 0.0
-    words = {
-        "hit": "hits", "miss": "misses", "exhausted": "exhausted", "fake": "fake", "journal": "from the journal",
-        "passthrough": "passed through", "live": "live",
-    }  # fmt: skip
-    parts = [f"{counts[how]} {word}" for how, word in words.items() if how in counts]
+    parts = [f"{counts[how]} {words[counts[how] > 1]}" for how, words in _WORDS.items() if how in counts]
     if unused:
         parts.append(f"{unused} unused row{'s' if unused != 1 else ''}")
     if avoided:

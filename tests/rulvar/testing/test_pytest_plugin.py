@@ -157,7 +157,7 @@ def test_a_miss_is_explained_in_the_failure_section_and_in_the_report(project: P
     assert 'miss at flow.py:6: model call of agent "reviewer" to model:large' in run.stdout
     assert "messages[0].parts[0].text" in run.stdout
     assert "recorded: Review the diff of a.py" in run.stdout
-    assert "1 model call: 1 misses" in run.stdout
+    assert "1 model call: 1 miss" in run.stdout
     [test] = read_report(project.folder / "report.json").tests
     assert test.outcome == "failed"
     assert test.message is not None
@@ -492,3 +492,68 @@ def test_a_report_is_plain_json(project: Project) -> None:
     assert set(wire["tests"][0]) == {
         "nodeId", "file", "line", "outcome", "durationMs", "mode", "message", "cassettes", "calls", "replays", "warnings",
     }  # fmt: skip
+
+
+def test_workers_report_to_their_controller(project: Project) -> None:
+    pytest.importorskip("xdist")
+    project.record()
+    project.write("test_review.py", REPLAYED)
+    project.write("test_fix.py", FIXTURES)
+    run = project.pytest(
+        "-p",
+        "xdist.plugin",
+        "-n2",
+        "--rulvar-report=report.json",
+        "--rulvar-record=once",
+        "--rulvar-unused=fail",
+    )
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "7 passed" in run.stdout, run.stdout
+    assert "7 model calls: 2 hits, 5 live" in run.stdout
+    assert "unused: cassettes/review.jsonl line 4" in run.stdout
+    tests = read_report(project.folder / "report.json").tests
+    assert len(tests) == 7
+    assert {test.outcome for test in tests} == {"passed"}
+    assert sum(len(test.calls) for test in tests) == 14
+
+
+def test_workers_that_start_watching_by_themselves_are_merged_too(project: Project) -> None:
+    pytest.importorskip("xdist")
+    project.write("test_fix.py", FIXTURES)
+    run = project.pytest("-p", "xdist.plugin", "-n2", "--rulvar-record=once")
+    assert "5 model calls: 5 live" in run.stdout, run.stdout + run.stderr
+
+
+def test_strict_replay_holds_in_workers(project: Project) -> None:
+    pytest.importorskip("xdist")
+    project.record()
+    project.write("test_strict.py", STRICT)
+    run = project.pytest("-p", "xdist.plugin", "-n2", "--rulvar-replay=strict")
+    assert "7 passed" in run.stdout, run.stdout + run.stderr
+
+
+def test_anyio_runs_the_tests_as_well(project: Project) -> None:
+    pytest.importorskip("anyio")
+    (project.folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n", "utf-8")
+    project.write(
+        "test_fix.py",
+        """
+        import pytest
+        from rulvar.testing import FakeAdapter
+        from rulvar import Engine
+        from flow import review
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.anyio
+        async def test_recorded(cassette):
+            adapters = cassette.adapters(FakeAdapter({"*": "x"}, id="model"))
+            engine = Engine(adapters=adapters, routing={"loop": "model:large"}, profiles={"reviewer": {}})
+            assert (await engine.run(review, {"file": "x"}).result()).status == "ok"
+        """,
+    )
+    for line in ("1 model call: 1 live", "1 model call: 1 hit"):
+        run = project.pytest("-p", "anyio.pytest_plugin", "-p", "no:asyncio")
+        assert line in run.stdout, run.stdout + run.stderr
