@@ -12,7 +12,7 @@ from typing import Any, Self
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ids import UlidSource, check_run_id
 from rulvar.contracts.jsonable import fragment, journal_form, journal_value
-from rulvar.contracts.ports.clock import Clock, Entropy, SystemClock, SystemEntropy, iso_ms
+from rulvar.contracts.ports.clock import Clock, Entropy, iso_ms
 from rulvar.contracts.ports.observer import EngineObserver
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.contracts.ports.store import JournalStore
@@ -32,6 +32,7 @@ from rulvar.errors import ConfigError, ResolutionError, RunNotFoundError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
 from rulvar.kernel.matching import JournalIndex
 from rulvar.runtime.agent import AgentProfile
+from rulvar.runtime.clock import SystemClock, SystemEntropy
 from rulvar.runtime.retry import RetryPolicy
 from rulvar.stores.memory import InMemoryStore, InMemoryTranscripts
 from rulvar.tools.gate import Permissions

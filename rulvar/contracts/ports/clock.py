@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
-import uuid
 from datetime import UTC, datetime
 from typing import Protocol
 
-__all__ = ["Clock", "Entropy", "SystemClock", "SystemEntropy", "epoch_ms", "iso_ms"]
+__all__ = ["Clock", "Entropy", "epoch_ms", "iso_ms"]
 
 
 class Clock(Protocol):
@@ -30,37 +26,6 @@ class Entropy(Protocol):
 
     def uuid4(self) -> str:
         """Return a random UUID in its 36 character form."""
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    __slots__ = ()
-
-    def now_ms(self) -> int:
-        """Return milliseconds since the epoch."""
-        return time.time_ns() // 1_000_000
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait that long on the running event loop."""
-        await asyncio.sleep(seconds)
-
-
-class SystemEntropy:
-    """The machine's randomness."""
-
-    __slots__ = ("_random",)
-
-    def __init__(self) -> None:
-        self._random = random.SystemRandom()
-
-    def random(self) -> float:
-        """Return a float in [0, 1)."""
-        return self._random.random()
-
-    def uuid4(self) -> str:
-        """Return a random UUID in its 36 character form."""
-        return str(uuid.uuid4())
 
 
 def iso_ms(epoch_ms: int) -> str:
