@@ -153,7 +153,10 @@ def _is_plain(value: Any, depth: int) -> bool:
         if depth > MAX_DEPTH // 2:
             return False
         depth += 1
-        return all(type(item) is str or _is_plain(item, depth) for item in value)
+        for item in value:  # a loop: a generator costs more than the walk
+            if type(item) is not str and not _is_plain(item, depth):
+                return False
+        return True
     if kind is float:
         return bool(1e-4 <= abs(value) < 1e15 and not value.is_integer())
     return False
@@ -176,7 +179,10 @@ def _is_strict(value: Any, depth: int) -> bool:
         if depth > MAX_DEPTH // 2:
             return False
         depth += 1
-        return all(type(item) is str or _is_strict(item, depth) for item in value)
+        for item in value:
+            if type(item) is not str and not _is_strict(item, depth):
+                return False
+        return True
     return kind is float and value - value == 0
 
 

@@ -153,7 +153,7 @@ def test_stopping_after_any_append_and_resuming_equals_never_stopping(body: Any,
         done = {
             entry.ref for entry in await survived.load("r") if entry.kind == "agent" and entry.status == "ok"
         }
-        outcome, second, preview = await run_to_end(survived, body, resume=True)
+        outcome, second, _ = await run_to_end(survived, body, resume=True)
         assert (outcome.status, outcome.value) == (expected.status, expected.value)
         made = Counter(call.prompt for call in second.calls)
         all_calls = Counter(call.prompt for call in fake.calls)
