@@ -232,7 +232,10 @@ def _is_strict(value: Any, depth: int) -> bool:
         if depth > MAX_DEPTH // 2:
             return False
         depth += 1
-        return all(type(item) is str or _is_strict(item, depth) for item in value)
+        for item in value:
+            if type(item) is not str and not _is_strict(item, depth):
+                return False
+        return True
     return kind is float and value - value == 0
 
 
