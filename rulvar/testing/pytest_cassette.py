@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.errors import ConfigError
-from rulvar.testing.pytest_plugin import RECORD_MODES
+from rulvar.testing.pytest_names import RECORD_MODES
 from rulvar.testing.recorder import RecordedAdapters, record
 from rulvar.testing.replayer import replay
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rulvar.testing.pytest_names import RECORD_MODES, WORKER_OUTPUT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rulvar.testing.engine import TestEngine
     from rulvar.testing.pytest_cassette import PytestCassette
 
-RECORD_MODES = ("none", "once", "new_episodes", "all")
-WORKER_OUTPUT = "rulvar"
 _SESSION = "rulvar-session"
 _MARKERS = (
     'rulvar_cassette(name=None, *, record_mode=None): the cassette of the test: a name under "cassettes/", and '

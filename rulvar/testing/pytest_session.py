@@ -20,7 +20,7 @@ from rulvar.contracts.ports.observer import CallRecord
 from rulvar.engine.ambient import install_observer, uninstall_observer
 from rulvar.errors import ConfigError
 from rulvar.testing.collector import Collected, RunCollector
-from rulvar.testing.pytest_plugin import WORKER_OUTPUT
+from rulvar.testing.pytest_names import WORKER_OUTPUT
 from rulvar.testing.redaction import default_redact
 from rulvar.testing.report import (
     REPORT_KIND,
