@@ -24,6 +24,7 @@ __all__ = [
     "WrongField",
     "caps_from_wire",
     "check_caps",
+    "check_event",
     "check_header",
     "check_row",
     "event_from_wire",
@@ -107,7 +108,7 @@ def check_row(row: Any) -> None:
     if not isinstance(events, list):
         raise WrongField("events", f"expected an array of chat events, got {_show(events)}")
     for index, event in enumerate(events):
-        _check_event(event, f"events[{index}]")
+        check_event(event, f"events[{index}]")
 
 
 def check_caps(caps: dict[str, Any]) -> None:
@@ -192,7 +193,8 @@ def _check_pricing(pricing: dict[str, Any]) -> None:
             _expect(factor is not None and factor > 0, tier, path, name, "a finite number above 0")
 
 
-def _check_event(event: Any, path: str) -> None:
+def check_event(event: Any, path: str) -> None:
+    """Check the JSON object of a chat event; the path is where it stands."""
     if not isinstance(event, dict):
         raise WrongField(path, f"expected a chat event, got {_show(event)}")
     kind = event.get("type", _MISSING)
