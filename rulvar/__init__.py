@@ -100,7 +100,10 @@ if TYPE_CHECKING:
     from rulvar.stores.jsonl import JsonlFileStore as JsonlFileStore
     from rulvar.stores.memory import InMemoryStore as InMemoryStore
     from rulvar.stores.transcripts import FileTranscriptStore as FileTranscriptStore
-    from rulvar.tools.gate import Permissions as Permissions
+    from rulvar.tools.gate import evaluate_permission as evaluate_permission
+    from rulvar.tools.permissions import Decision as Decision
+    from rulvar.tools.permissions import Permissions as Permissions
+    from rulvar.tools.permissions import ToolRequest as ToolRequest
     from rulvar.tools.tool import (
         ModelRetry as ModelRetry,
     )
@@ -123,6 +126,7 @@ _HOMES = {
     "ChatRequest": "rulvar.contracts.messages",
     "CostReport": "rulvar.contracts.outcome",
     "Ctx": "rulvar.engine.ctx",
+    "Decision": "rulvar.tools.permissions",
     "Dropped": "rulvar.contracts.outcome",
     "Engine": "rulvar.engine.engine",
     "Event": "rulvar.contracts.events",
@@ -137,7 +141,7 @@ _HOMES = {
     "Msg": "rulvar.contracts.messages",
     "Outcome": "rulvar.contracts.outcome",
     "Pending": "rulvar.contracts.outcome",
-    "Permissions": "rulvar.tools.gate",
+    "Permissions": "rulvar.tools.permissions",
     "Preview": "rulvar.contracts.outcome",
     "ReasoningDelta": "rulvar.contracts.stream",
     "ResumeHandle": "rulvar.engine.handle",
@@ -153,12 +157,14 @@ _HOMES = {
     "ToolCallStart": "rulvar.contracts.stream",
     "ToolContract": "rulvar.contracts.messages",
     "ToolRefusal": "rulvar.tools.tool",
+    "ToolRequest": "rulvar.tools.permissions",
     "Usage": "rulvar.contracts.usage",
     "UsageLimits": "rulvar.runtime.limits",
     "UsageUpdate": "rulvar.contracts.stream",
     "WireError": "rulvar.contracts.stream",
     "Workflow": "rulvar.engine.workflow",
     "define_workflow": "rulvar.engine.workflow",
+    "evaluate_permission": "rulvar.tools.gate",
     "tool": "rulvar.tools.tool",
     "workflow": "rulvar.engine.workflow",
 }
@@ -172,6 +178,7 @@ __all__ = [
     "ChatRequest",
     "CostReport",
     "Ctx",
+    "Decision",
     "Dropped",
     "Engine",
     "Event",
@@ -202,12 +209,14 @@ __all__ = [
     "ToolCallStart",
     "ToolContract",
     "ToolRefusal",
+    "ToolRequest",
     "Usage",
     "UsageLimits",
     "UsageUpdate",
     "WireError",
     "Workflow",
     "define_workflow",
+    "evaluate_permission",
     "tool",
     "workflow",
 ]

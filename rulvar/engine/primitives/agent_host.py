@@ -21,8 +21,9 @@ from rulvar.kernel.scope import agent_scope
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
 from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
-from rulvar.tools.gate import Decision, decide
+from rulvar.tools.gate import decide
 from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, invoke_tool, unknown_tool
+from rulvar.tools.permissions import Decision, ToolRequest
 from rulvar.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ class AgentHost:
         if tool is None:
             outcome, decision = unknown_tool(call.name), Decision("deny", "unknown")
         else:
-            decision = decide(run.engine.permissions, tool)
+            request = ToolRequest(tool, call.args, run.run_id, self._plan.agent_type)
+            decision = await decide(run.engine.permissions, request)
             problem = argument_problem(tool, call.args)
             if problem is not None:
                 outcome = problem
