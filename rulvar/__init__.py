@@ -55,6 +55,9 @@ if TYPE_CHECKING:
         FinishInfo as FinishInfo,
     )
     from rulvar.contracts.stream import (
+        PartialUsage as PartialUsage,
+    )
+    from rulvar.contracts.stream import (
         ReasoningDelta as ReasoningDelta,
     )
     from rulvar.contracts.stream import (
@@ -140,6 +143,7 @@ _HOMES = {
     "ModelRetry": "rulvar.tools.tool",
     "Msg": "rulvar.contracts.messages",
     "Outcome": "rulvar.contracts.outcome",
+    "PartialUsage": "rulvar.contracts.stream",
     "Pending": "rulvar.contracts.outcome",
     "Permissions": "rulvar.tools.permissions",
     "Preview": "rulvar.contracts.outcome",
@@ -192,6 +196,7 @@ __all__ = [
     "ModelRetry",
     "Msg",
     "Outcome",
+    "PartialUsage",
     "Pending",
     "Permissions",
     "Preview",
