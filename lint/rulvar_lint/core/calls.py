@@ -305,7 +305,7 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
     if f.mode in (REGION, PLAIN):
         for name in defaulted:
             captured_default(f, node, func, name, takes_ctx)
-    region_closure = func.frame is not None and func.frame.mode == REGION
+    region_closure = func.frame is not None and func.frame.in_region
     if f.mode == STEP:
         mode = STEP
     elif f.mode != HOST and takes_ctx and not region_closure:

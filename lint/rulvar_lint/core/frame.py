@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.effects import Cause, Place
-from rulvar_lint.core.values import Coro, Dict, Ext, Func, ModuleRef, Seq, Set, Unknown, Value, join
+from rulvar_lint.core.values import Coro, Ctx, Dict, Ext, Func, ModuleRef, Seq, Set, Unknown, Value, join
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
@@ -81,6 +81,7 @@ class Frame:
         "ex",
         "exempt",
         "guards",
+        "in_region",
         "journals",
         "jumps",
         "loops",
@@ -112,6 +113,7 @@ class Frame:
         self.module = module
         self.decl = decl
         self.mode = mode
+        self.in_region: bool = mode == REGION or (outer is not None and outer.in_region)
         self.env = env
         self.outer = outer
         self.outer_env = outer_env
@@ -225,6 +227,16 @@ class Frame:
     def is_local(self, name: str) -> bool:
         """Whether a name is a variable of this frame itself."""
         return name in self.env
+
+    def ctx_name(self) -> str | None:
+        """The variable that holds ctx here."""
+        frame: Frame | None = self
+        while frame is not None:
+            for name, value in frame.env.items():
+                if value.__class__ is Ctx:
+                    return name
+            frame = frame.outer
+        return None
 
     # Branches
 

@@ -22,9 +22,8 @@ def _loop_order(f: Frame, node: ast.AST, iterable: ast.expr, value: Value | None
     """The arbitrary order a loop runs in. For a set it is fixed by the loop itself."""
     for option in options_of(value):
         if isinstance(option, Set) and not option.stable:
-            return pending(
-                f, node, f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every process"
-            )
+            text = f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every process"
+            return pending(f, node, text, iterable)
         if isinstance(option, Container) and option.order is not None:
             return option.order
     return None

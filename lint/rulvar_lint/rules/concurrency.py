@@ -75,7 +75,7 @@ def _unawaited(f: Frame) -> None:
 def _add_await(f: Frame, node: ast.AST) -> object:
     if f.decl is None or not f.decl.is_async:
         return None
-    return ("safe", "Await the call", [(node, "await ")], "before")
+    return ("safe", "Await the call", [(node, "await ")], "await")
 
 
 # RLV302
@@ -88,7 +88,20 @@ def _combined(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if not work and ext.path.rpartition(".")[2] in _STARTERS and args.pos:
         work = _starts_ctx_work(f, node, args)
     if work:
-        f.effect(node, "RLV302", f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the engine")
+        what = f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the engine"
+        f.effect(node, "RLV302", what, fix=_to_parallel(f, node, ext))
+
+
+def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> object:
+    """`asyncio.gather(a, b)` as `ctx.parallel([a, b])`."""
+    name = f.ctx_name()
+    if name is None or ext.path != "asyncio.gather" or not isinstance(node, ast.Call) or node.keywords or not node.args:
+        return None
+    parts = [ast.get_source_segment(f.module.source.text, arg) for arg in node.args]
+    if None in parts:
+        return None
+    inner = parts[0] if len(parts) == 1 and isinstance(node.args[0], ast.GeneratorExp) else ", ".join(map(str, parts))
+    return ("unsafe", "Use `ctx.parallel`", [(node, f"{name}.parallel([{inner}])")], "replace")
 
 
 def _starts_ctx_work(f: Frame, node: ast.AST, args: Args) -> bool:
