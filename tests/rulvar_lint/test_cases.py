@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rulvar_lint import Diagnostic
 
-_spec = importlib.util.spec_from_file_location("lint_conftest", Path(__file__).parent / "conftest.py")
-assert _spec is not None and _spec.loader is not None
-_shared = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_shared)
+CASES = Path(__file__).parent / "cases"
+ALL = [
+    case
+    for path in sorted(CASES.glob("*.json"))
+    if path.name != "ancestor.json"
+    for case in json.loads(path.read_text("utf-8"))
+]
+TWINS = json.loads((CASES / "ancestor.json").read_text("utf-8"))["cases"]
+Check = Callable[..., list[Diagnostic]]
 
-FILES = sorted(
-    path.name for path in _shared.CASES.glob("*.json") if path.name != "ancestor.json"
-)
-ALL = [(name, case) for name in FILES for case in _shared.load_cases(name)]
 ANCESTOR = {
     "no-bare-date": {"RLV101"},
     "no-bare-random": {"RLV102", "RLV103"},
@@ -34,22 +37,19 @@ DECIDED_OTHERWISE = {
 }
 
 
-@pytest.mark.parametrize(("name", "case"), ALL, ids=[case["id"] for _, case in ALL])
-def test_a_case_has_exactly_its_expected_findings(name: str, case: dict[str, Any]) -> None:
-    found = _shared.in_memory(case["files"]).check()
+@pytest.mark.parametrize("case", ALL, ids=[case["id"] for case in ALL])
+def test_a_case_has_exactly_its_expected_findings(case: dict[str, Any], check: Check) -> None:
+    found = check(case["files"])
     assert sorted({(d.path, d.line, d.code) for d in found}) == sorted(
         {(e["path"], e["line"], e["rule"]) for e in case["expect"]}
     ), case.get("note", "")
 
 
-@pytest.mark.parametrize(
-    "case", _shared.load_cases("ancestor.json"), ids=lambda case: f"{case['group']}: {case['name']}"
-)
-def test_the_python_twin_of_an_ancestor_case_is_judged_alike(case: dict[str, Any]) -> None:
+@pytest.mark.parametrize("case", TWINS, ids=[f"{case['group']}: {case['name']}" for case in TWINS])
+def test_the_python_twin_of_an_ancestor_case_is_judged_alike(case: dict[str, Any], check: Check) -> None:
     if case.get("python_either") or case["name"] in DECIDED_OTHERWISE:
         pytest.skip("both answers are defensible, or the contract decides")
     source = f'{case["python"]}\nfrom rulvar import define_workflow\ndefine_workflow("w", wf)\n'
-    found = _shared.in_memory({"flow.py": source}).check()
     names = {code: rule for rule, codes in ANCESTOR.items() for code in codes}
-    got = {(d.line, names[d.code]) for d in found if d.code in names}
+    got = {(d.line, names[d.code]) for d in check(source) if d.code in names}
     assert got == {(line, rule) for line, rule in case["python_expect"]}
