@@ -40,6 +40,7 @@ def exec_for(f: Frame, node: ast.For | ast.AsyncFor) -> int:
     element = iterate(f, node.iter, value) if value is not None else None
     f.m.tick += 1
     loop = Loop(node, f.m.tick)
+    loop.is_retry = any(guard.kind == "retry" for guard in f.guards[depth:])
     loop.order = _loop_order(f, node, node.iter, value, "the loop") if value is not None else None
     end = _run(f, node, loop, lambda: assign(f, node.target, element, node))
     f.close_guards(depth)
@@ -99,6 +100,7 @@ def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: C
     for env in jumps or ():
         f.merge(env)
     f.merge(before)
+    f.settle()
     return end
 
 

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.effects import Cause
-from rulvar_lint.core.frame import HOST, REGION
+from rulvar_lint.core.frame import HOST, PLAIN
 from rulvar_lint.core.values import Bound, Container, Dict, Seq, Set, Star, Union, Value
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ class Pending:
         if self.expr is not None and not self.cause.chain:
             text = ast.get_source_segment(self.frame.module.source.text, self.expr)
             fix = ("unsafe", "Sort it", [(self.expr, f"sorted({text})")], "replace") if text else None
-        self.frame.emit(self.node, self.cause, fix=fix)
+        if self.frame.mode == PLAIN and self.frame.in_region:
+            self.frame.m.report(self.frame, self.node, self.cause, fix=fix)
+        else:
+            self.frame.emit(self.node, self.cause, fix=fix)
 
 
 def pending(frame: Frame, node: ast.AST, what: str, expr: ast.AST | None = None) -> Pending:
@@ -167,7 +170,7 @@ def rebase(frame: Frame, node: ast.AST, value: Value | None, callee: Frame, name
     if not isinstance(value, Seq | Dict) or value.order is None:
         return value
     order = value.order
-    if order.frame is not callee or callee.mode == REGION:
+    if order.frame is not callee or callee.in_region:
         return value
     copy: Container
     if isinstance(value, Seq):

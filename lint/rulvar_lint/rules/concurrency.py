@@ -48,6 +48,7 @@ asgiref.sync.sync_to_async"""
 def install(hooks: Hooks) -> None:
     """Listen to what these rules judge."""
     hooks.region_end.append(_unawaited)
+    hooks.region_end.append(_alarms_end)
     hooks.on_call(COMBINATORS, _combined)
     hooks.on_call("asyncio.wait_for", _wait_for)
     hooks.on_call("signal.alarm signal.setitimer", _alarm)
@@ -164,15 +165,20 @@ def _timeout(f: Frame, node: ast.AST, value: Value | None, how: str, expr: ast.e
 def _alarm(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     seconds = args.pos[-1] if args.pos else None
     if isinstance(seconds, Const) and not seconds.value:
-        for guard in f.guards:
-            if guard.kind == "alarm":
-                guard.kind = "alarm-over"
-        return
-    f.guards.insert(0, Guard("alarm", node))
+        _alarms_end(f)
+    else:
+        f.alarms.append(Guard("alarm", node))
+
+
+def _alarms_end(f: Frame) -> None:
+    for guard in f.alarms:
+        if guard.first is not None:
+            _timed(f, guard)
+    f.alarms.clear()
 
 
 def _timed(f: Frame, guard: Guard) -> None:
-    if guard.kind in ("timeout", "alarm", "alarm-over") and f.mode != STEP:
+    if guard.kind in ("timeout", "alarm") and f.mode != STEP:
         f.effect(guard.node, "RLV303", f"`{f.segment(guard.node)}` cancels journaled work by the wall clock")
 
 
