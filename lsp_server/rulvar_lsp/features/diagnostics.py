@@ -1,0 +1,158 @@
+"""Findings of a document: the lint's, and what the last test runs say about its calls and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rulvar_lsp.features.outline import Block
+from rulvar_lsp.features.recorded import call_label, difference_line, short_hash
+from rulvar_lsp.features.sites import PlacedSite
+from rulvar_lsp.snapshot import Document, RecordedCall, RecordedTest
+from rulvar_lsp.text import Span, Text, lines_digest
+
+if TYPE_CHECKING:
+    from rulvar_lint import Diagnostic, Fix
+
+MISS = "replay-miss"
+EXHAUSTED = "replay-exhausted"
+FAILED = "replay-failed"
+DIVERGED = "replay-diverged"
+NOTICED = "replay-unstable"
+_RELATED_DIFFERENCES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """A place that explains a finding; `path` is absolute, None for the finding's own document."""
+
+    path: str | None
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One diagnostic: a rule of the lint (`is_rule`), or a fact of a test run."""
+
+    span: Span
+    code: str
+    severity: str
+    message: str
+    is_rule: bool = False
+    url: str | None = None
+    related: tuple[Related, ...] = ()
+    fix: Fix | None = None
+    unnecessary: bool = False
+    site: PlacedSite | None = None
+
+
+def span_of(line: int, column: int, end_line: int, end_column: int) -> Span:
+    """A 1-based span of the lint or of a report as one of ours."""
+    return Span(line - 1, column - 1, end_line - 1, end_column - 1)
+
+
+def lint_findings(document: Document, diagnostics: Iterable[Diagnostic]) -> tuple[Finding, ...]:
+    """Convert the lint's diagnostics."""
+    return tuple(_lint_finding(document.text, d) for d in diagnostics)
+
+
+def _lint_finding(text: Text, d: Diagnostic) -> Finding:
+    return Finding(
+        span=text.clamp(span_of(d.line, d.column, d.end_line, d.end_column)),
+        code=d.code,
+        severity=d.severity,
+        message=d.message,
+        is_rule=True,
+        url=d.url,
+        related=tuple(
+            Related(r.path, span_of(r.line, r.column, r.line, r.column), r.message)
+            for r in d.related
+        ),
+        fix=d.fix,
+        unnecessary=d.code == "RLV002",
+    )
+
+
+def run_findings(
+    document: Document,
+    placed: Sequence[PlacedSite],
+    tests: Sequence[Block],
+    recorded: Sequence[RecordedTest],
+) -> tuple[Finding, ...]:
+    """Return what the newest runs say: misses at calls, failures at tests. Stale facts are left out."""
+    found: list[Finding] = []
+    for site in placed:
+        if not site.stale:
+            found += _site_findings(site)
+    blocks = {block.name: block for block in tests}
+    for test in recorded:
+        block = blocks.get(test.function)
+        if block is not None and is_current(document, block, test):
+            found += _test_findings(block, test)
+    return tuple(found)
+
+
+def is_current(document: Document, block: Block, test: RecordedTest) -> bool:
+    """Say whether the test still is what it was when it ran."""
+    if test.run.digest is not None and test.run.end_line is not None:
+        height = test.run.end_line - test.run.line
+        first = block.name_span.line
+        lines = [document.text.line(n) for n in range(first, first + height + 1)]
+        return lines_digest(lines) == test.run.digest
+    return document.changed_at <= test.created
+
+
+def _site_findings(site: PlacedSite) -> list[Finding]:
+    seen: set[tuple[str, str | None]] = set()
+    found = []
+    for recorded in site.newest:
+        call = recorded.call
+        if call.served in ("miss", "exhausted") and (call.served, call.request_hash) not in seen:
+            seen.add((call.served, call.request_hash))
+            found.append(_miss_finding(site, recorded))
+    return found
+
+
+def _miss_finding(site: PlacedSite, recorded: RecordedCall) -> Finding:
+    call = recorded.call
+    sentence = f"{call_label(call)} in {recorded.test.name}"
+    if call.served == "exhausted":
+        sentence += ": every recorded occurrence of this request was used up"
+    elif call.nearest is None:
+        sentence += f": {call.message}" if call.message else ": no recorded row is like it"
+    else:
+        fields = [d.path for d in call.nearest.differences]
+        more = f" and {len(fields) - 3} more" if len(fields) > 3 else ""
+        sentence += f": nearest is row {call.nearest.row}"
+        sentence += f", which differs in {', '.join(fields[:3])}{more}" if fields else ""
+    return Finding(
+        span=site.span,
+        code=MISS if call.served == "miss" else EXHAUSTED,
+        severity="error",
+        message=sentence,
+        related=_nearest_related(site, recorded),
+        site=site,
+    )
+
+
+def _nearest_related(site: PlacedSite, recorded: RecordedCall) -> tuple[Related, ...]:
+    nearest = recorded.call.nearest
+    if nearest is None:
+        return ()
+    cassette = nearest.cassette or recorded.call.cassette
+    path = recorded.test.absolute(cassette) if cassette else None
+    row = Span(nearest.row - 1, 0, nearest.row - 1, 0) if path else site.span
+    head = Related(path, row, f"nearest recorded row {short_hash(nearest.request_hash)}")
+    shown = nearest.differences[:_RELATED_DIFFERENCES]
+    return (head, *(Related(path, row, difference_line(d)) for d in shown))
+
+
+def _test_findings(block: Block, test: RecordedTest) -> list[Finding]:
+    found = []
+    if test.run.outcome in ("failed", "error"):
+        first = (test.run.message or "").strip().partition("\n")[0]
+        text = f"{test.name} {test.run.outcome} in replay" + (f": {first}" if first else "")
+        found.append(Finding(block.name_span, FAILED, "error", text))
+    return found
