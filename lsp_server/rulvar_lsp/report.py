@@ -1,8 +1,8 @@
 """The replay report as it is read: typed, validated, refused with the place of the fault.
 
-The format is `docs/reference/report.md`. Unknown fields are ignored, so a report of the same format version
-that knows more can be read; another version is refused. Lines and columns are kept as the file has them:
-1-based, columns in code points.
+The format is `docs/reference/report.md`. Unknown fields are ignored, so a report of the same format
+version that knows more can be read; another version is refused. Lines and columns are kept as the
+file has them: 1-based, columns in code points.
 """
 
 from __future__ import annotations

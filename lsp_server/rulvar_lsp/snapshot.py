@@ -1,6 +1,7 @@
 """What the server knows at one moment, immutable: documents and recorded truth.
 
-Features get these values and give plain data back; nothing here knows the protocol, reads a file or changes.
+Features get these values and give plain data back; nothing here knows the protocol, reads a file or
+changes.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ class Recorded:
     tests: tuple[RecordedTest, ...] = ()
     calls_in: Mapping[str, tuple[RecordedCall, ...]] = field(default_factory=dict)
     tests_in: Mapping[str, tuple[RecordedTest, ...]] = field(default_factory=dict)
-    uses_of: Mapping[str, tuple[tuple[RecordedTest, CassetteUse], ...]] = field(default_factory=dict)
+    uses_of: Mapping[str, tuple[tuple[RecordedTest, CassetteUse], ...]] = field(
+        default_factory=dict
+    )
     revision: int = 0
 
     @classmethod

@@ -1,9 +1,10 @@
 """Source text as an editor sees it: lines, positions in three encodings, edits.
 
-A line ends at LF, CRLF or CR and nowhere else (`str.splitlines` also breaks at form feeds and six other
-characters, after which every later position is off). Offsets and columns inside the server count Unicode
-code points from 0; only this module knows that a client may count UTF-8 bytes or UTF-16 units instead.
-Every position is accepted: one past the end of a line, of the text, or inside a character is clamped.
+A line ends at LF, CRLF or CR and nowhere else (`str.splitlines` also breaks at form feeds and six
+other characters, after which every later position is off). Offsets and columns inside the server
+count Unicode code points from 0; only this module knows that a client may count UTF-8 bytes or
+UTF-16 units instead. Every position is accepted: one past the end of a line, of the text, or inside
+a character is clamped.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ def _column_of_utf16(line: str, units: int) -> int:
 class Text:
     """Immutable source text with a line index.
 
-    `source` is the whole text; `line(n)` gives line n without its line break, and the empty string for a
-    line that does not exist.
+    `source` is the whole text; `line(n)` gives line n without its line break, and the empty string
+    for a line that does not exist.
     """
 
     source: str

@@ -1,8 +1,10 @@
-"""JSON-RPC as this server speaks it: every request is answered once, no message can stop the server.
+"""JSON-RPC as this server speaks it: every request is answered once, no message can stop the
+server.
 
-A subclass of pygls' protocol that replaces how messages are read, structured, dispatched and answered
-(the tests in `tests/rulvar_lsp/edge/test_protocol.py` name the fault that each replacement removes).
-Handlers are plain callables `(params) -> result or awaitable`; they start in the order of the messages.
+A subclass of pygls' protocol that replaces how messages are read, structured, dispatched and
+answered (the tests in `tests/rulvar_lsp/edge/test_protocol.py` name the fault that each replacement
+removes). Handlers are plain callables `(params) -> result or awaitable`; they start in the order of
+the messages.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ _RAW = frozenset(
 
 
 class ResponseFault(Exception):
-    """An answer that is an error: a JSON-RPC code, a text for the log or the user, data for the client."""
+    """An answer that is an error: a JSON-RPC code, a text for the log or the user, data for the
+    client.
+    """
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -231,7 +235,7 @@ class RulvarProtocol(LanguageServerProtocol):
 
     def _structure(self, method: str, raw: object) -> Any:
         kinds = lsp.METHOD_TO_TYPES.get(method)
-        params_type = kinds[2] if kinds else None
+        params_type: Any = kinds[2] if kinds else None
         if params_type is None or method in _RAW:
             return raw
         try:
@@ -241,7 +245,9 @@ class RulvarProtocol(LanguageServerProtocol):
         try:  # foreign tools' values and absurd positions: repaired where the meaning is plain
             return self._converter.structure(sanitized(raw), params_type)
         except Exception as error:
-            raise ResponseFault(INVALID_PARAMS, f"{method}: invalid params ({_first(error)})") from None
+            raise ResponseFault(
+                INVALID_PARAMS, f"{method}: invalid params ({_first(error)})"
+            ) from None
 
     def _internal(self, method: str, error: BaseException) -> ResponseFault:
         logger.error("%s failed", method, exc_info=error)
@@ -262,6 +268,10 @@ class RulvarProtocol(LanguageServerProtocol):
         if fault.data is not None:
             error["data"] = fault.data
         self.write({"jsonrpc": "2.0", "id": msg_id, "error": error})
+
+    def plain(self, value: Any) -> Any:
+        """The JSON form of a protocol value."""
+        return self._converter.unstructure(value)
 
     def notify(self, method: str, params: Any | None = None) -> None:
         """Send a notification."""

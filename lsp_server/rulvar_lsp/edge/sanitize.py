@@ -1,7 +1,7 @@
 """Repairs for messages that a strict reader would refuse although their meaning is plain.
 
-Clients send positions like 2**40 for "end of line", and hand over diagnostics of other tools whose tags and
-severities are not in the protocol. Only called after the strict reading failed.
+Clients send positions like 2**40 for "end of line", and hand over diagnostics of other tools whose
+tags and severities are not in the protocol. Only called after the strict reading failed.
 """
 
 from __future__ import annotations

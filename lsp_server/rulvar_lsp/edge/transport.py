@@ -1,8 +1,9 @@
 """Bytes in, messages out: the standard streams of a language server.
 
-The reader runs in a thread of its own and notes, the moment they arrive, which requests were cancelled and
-which documents have changes waiting, so that the loop never works on what nobody wants any more. Standard
-output belongs to the protocol: `claim_stdout` moves it aside, so that a stray `print` ends up in the log.
+The reader runs in a thread of its own and notes, the moment they arrive, which requests were
+cancelled and which documents have changes waiting, so that the loop never works on what nobody
+wants any more. Standard output belongs to the protocol: `claim_stdout` moves it aside, so that a
+stray `print` ends up in the log.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class Malformed:
 
 
 def claim_stdout() -> BinaryIO:
-    """Return a private stream to the client; file descriptor 1 and `sys.stdout` become standard error."""
+    """Return a private stream to the client; file descriptor 1 and `sys.stdout` become standard
+    error.
+    """
     sys.stdout.flush()
     private = os.dup(1)
     os.dup2(2, 1)
@@ -103,7 +106,9 @@ class Inbox:
         return message
 
     def is_cancelled(self, msg_id: int | str) -> bool:
-        """Say whether a cancellation of this request has arrived already, though later in the queue."""
+        """Say whether a cancellation of this request has arrived already, though later in the
+        queue.
+        """
         return msg_id in self._cancelled
 
     def forget(self, msg_id: int | str) -> None:

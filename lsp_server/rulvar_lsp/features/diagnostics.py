@@ -81,7 +81,9 @@ def run_findings(
     tests: Sequence[Block],
     recorded: Sequence[RecordedTest],
 ) -> tuple[Finding, ...]:
-    """Return what the newest runs say: misses at calls, failures at tests. Stale facts are left out."""
+    """Return what the newest runs say: misses at calls, failures at tests. Stale facts are left
+    out.
+    """
     found: list[Finding] = []
     for site in placed:
         if not site.stale:

@@ -1,7 +1,8 @@
 """Tests and functions of a file, found in the text itself.
 
-Works on text that does not parse: while somebody types, the lenses on tests must neither jump nor vanish.
-Strings and comments are blanked first, so that a `def test_x` inside a docstring is not a test.
+Works on text that does not parse: while somebody types, the lenses on tests must neither jump nor
+vanish. Strings and comments are blanked first, so that a `def test_x` inside a docstring is not a
+test.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ _TEST_FILE = re.compile(r"(?:test_.*|.*_test)\.py\Z")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A class or function: its name as pytest writes it (`TestCart::test_empty`), where the name stands,
-    and the last line of its body."""
+    """A class or function: its name as pytest writes it (`TestCart::test_empty`), where the name
+    stands, and the last line of its body.
+    """
 
     name: str
     kind: str

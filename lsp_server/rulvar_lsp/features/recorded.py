@@ -1,7 +1,7 @@
 """Words for what a test run recorded at a call: the short label, the long explanation, the diff.
 
-The label is what stands beside the call (`hit 3f9ac2 #0`, `miss 81b0d4`, `3 hits`); the explanation is
-Markdown that also reads well as plain text.
+The label is what stands beside the call (`hit 3f9ac2 #0`, `miss 81b0d4`, `3 hits`); the explanation
+is Markdown that also reads well as plain text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where the calls of the reports stand in the text as it is now.
 
-A call is *current* when the lines it stood on still have the digest of the run, *moved* when exactly its
-lines are found elsewhere, and *stale* otherwise: then it is shown at its most likely place, never as if
-it were true of the text that stands there.
+A call is *current* when the lines it stood on still have the digest of the run, *moved* when
+exactly its lines are found elsewhere, and *stale* otherwise: then it is shown at its most likely
+place, never as if it were true of the text that stands there.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from rulvar_lsp.report import Site
 from rulvar_lsp.snapshot import RecordedCall
 from rulvar_lsp.text import Span, Text, stripped_digest
+
+if TYPE_CHECKING:
+    from rulvar_lsp.report import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,8 @@ def place_sites(
 ) -> tuple[PlacedSite, ...]:
     """Put every recorded call into the text.
 
-    `static` are the calls that the text has now, or None when it does not parse. Sites whose call was
-    deleted are left out.
+    `static` are the calls that the text has now, or None when it does not parse. Sites whose call
+    was deleted are left out.
     """
     by_site: defaultdict[Site, list[RecordedCall]] = defaultdict(list)
     for call in recorded:
@@ -89,7 +92,8 @@ def _newest_run(placed: PlacedSite) -> str:
 
 
 def _match_digests(lines: Sequence[str], sites: Iterable[Site]) -> dict[Site, int]:
-    """Return the line (from 0) at which each site's lines stand now; sites without one are left out.
+    """Return the line (from 0) at which each site's lines stand now; sites without one are left
+    out.
 
     Equal lines keep their order. When their number changed, only those still at their place count.
     """

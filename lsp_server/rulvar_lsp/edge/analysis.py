@@ -1,0 +1,237 @@
+"""Documents looked at in the background: the lint, and the recorded calls put into the text.
+
+One worker thread owns the lint's projects. Requests for the same text share one job; a newer text
+is looked at next and the ones between are skipped, since nobody asks for them any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rulvar_lsp.edge.uris import uri_key
+from rulvar_lsp.features.diagnostics import Finding, lint_findings, run_findings
+from rulvar_lsp.features.outline import Block, is_test_file, tests
+from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites
+from rulvar_lsp.snapshot import Document, Recorded
+from rulvar_lsp.text import Span
+
+if TYPE_CHECKING:
+    from rulvar_lint import Project
+    from rulvar_lsp.edge.session import Session
+
+logger = logging.getLogger(__name__)
+
+MOST_CHARACTERS = 5_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a text is by itself and among the other files of its project."""
+
+    document: Document
+    findings: tuple[Finding, ...] = ()
+    calls: tuple[StaticCall, ...] | None = None  # None: the text does not parse
+    tests: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An analysis together with what the reports say."""
+
+    analysis: Analysis
+    placed: tuple[PlacedSite, ...] = ()
+    run_findings: tuple[Finding, ...] = ()
+
+    @property
+    def document(self) -> Document:
+        """The document that was looked at."""
+        return self.analysis.document
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings: of the lint and of the runs."""
+        return self.analysis.findings + self.run_findings
+
+
+@dataclass(slots=True)
+class _Job:
+    document: Document
+    revision: int
+    task: asyncio.Future[Analysis]
+
+
+@dataclass(slots=True)
+class _Viewed:
+    analysis: Analysis
+    recorded: Recorded
+    task: asyncio.Future[View]
+
+
+class Analyst:
+    """Looks at documents of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rulvar-lsp analysis")
+        self._projects: dict[str, Project | None] = {}  # of the worker thread
+        self._overlays: dict[str, Document] = {}  # of the worker thread: path -> text the lint has
+        self._jobs: dict[str, _Job] = {}
+        self._views: dict[str, _Viewed] = {}
+        self.revision = 0
+
+    # -- on the loop ----------------------------------------------------------------------------
+    async def view(self, document: Document, *, fresh: bool = False) -> View:
+        """Look at a document; `fresh` also takes the newest texts of the other files into account."""
+        analysis = await self._analysis(document, fresh)
+        recorded = self._session.recorded
+        key = uri_key(document.uri)
+        known = self._views.get(key)
+        if known is None or known.analysis is not analysis or known.recorded is not recorded:
+            task = self._submit(_view, analysis, recorded)
+            known = self._views[key] = _Viewed(analysis, recorded, task)
+        return await asyncio.shield(known.task)
+
+    async def _analysis(self, document: Document, fresh: bool) -> Analysis:
+        key = uri_key(document.uri)
+        job = self._jobs.get(key)
+        if job is None or job.document is not document or (fresh and job.revision != self.revision):
+            if job is not None:
+                job.task.cancel()  # of no effect once the worker has begun with it
+            task = self._submit(self._look, document, self._root(document), self._path(document))
+            job = self._jobs[key] = _Job(document, self.revision, task)
+        try:
+            return await asyncio.shield(job.task)
+        except asyncio.CancelledError:
+            newer = self._jobs.get(key)
+            if job.task.cancelled() and newer is not None and newer is not job:
+                raise Superseded from None
+            raise
+
+    def edited(self, document: Document) -> None:
+        """A text has changed: what was found in other files may change with it."""
+        self.revision += 1
+
+    def closed(self, document: Document) -> None:
+        """A document was closed: the file on disk counts again."""
+        key = uri_key(document.uri)
+        self._jobs.pop(key, None)
+        self._views.pop(key, None)
+        self.revision += 1
+        self._submit(self._drop, self._path(document), self._root(document))
+
+    def changed_on_disk(self, paths: list[str], *, configuration: bool = False) -> None:
+        """Files were changed by others; `configuration` also makes new projects."""
+        self.revision += 1
+        self._submit(self._invalidate, paths, configuration)
+
+    async def rule_text(self, code: str) -> str | None:
+        """Markdown about a rule, None where there is none."""
+        return await asyncio.shield(self._submit(_rule_text, code))
+
+    async def fix_all(self, document: Document, unsafe: bool = False) -> str | None:
+        """The text with every safe fix applied, None when that changes nothing."""
+        path, root = self._path(document), self._root(document)
+        return await asyncio.shield(self._submit(self._fix_all, document, root, path, unsafe))
+
+    def _submit(self, work: Any, *args: Any) -> asyncio.Future[Any]:
+        future = asyncio.get_running_loop().run_in_executor(self._worker, work, *args)
+        future.add_done_callback(_retrieve)
+        return future
+
+    def _root(self, document: Document) -> str:
+        if document.path is not None:
+            return self._session.root_of(document.path)
+        return next(iter(self._session.folders), "/")
+
+    def _path(self, document: Document) -> str:
+        if document.path is not None:
+            return document.path
+        name = "".join(c if c.isalnum() else "_" for c in document.uri.partition(":")[2])
+        return f"{self._root(document).rstrip('/')}/{name or 'untitled'}.py"
+
+    # -- in the worker --------------------------------------------------------------------------
+    def _look(self, document: Document, root: str, path: str) -> Analysis:
+        if document.language != "python" or len(document.text.source) > MOST_CHARACTERS:
+            return Analysis(document)
+        blocks = tests(document.text) if is_test_file(path) else ()
+        try:
+            project = self._project(root)
+            if project is None:
+                return Analysis(document, tests=blocks)
+            if self._overlays.get(path) is not document:
+                project.set_text(path, document.text.source)
+                self._overlays[path] = document
+            found = project.check_file(path)
+            parsed = not any(d.code == "RLV001" for d in found)
+            calls = tuple(_static(c) for c in project.ctx_calls(path)) if parsed else None
+            return Analysis(document, lint_findings(document, found), calls, blocks)
+        except Exception:
+            logger.exception("the lint failed on %s", document.uri)
+            return Analysis(document, tests=blocks)
+
+    def _project(self, root: str) -> Project | None:
+        if root not in self._projects:
+            from rulvar_lint import Project
+
+            self._projects[root] = Project(root)
+        return self._projects[root]
+
+    def _drop(self, path: str, root: str) -> None:
+        if self._overlays.pop(path, None) is not None:
+            project = self._projects.get(root)
+            if project is not None:
+                project.set_text(path, None)
+
+    def _invalidate(self, paths: list[str], configuration: bool) -> None:
+        if configuration:
+            self._projects.clear()
+            self._overlays.clear()
+            return
+        for project in self._projects.values():
+            for path in paths:
+                if project is not None:
+                    project.invalidate(path)
+
+    def _fix_all(self, document: Document, root: str, path: str, unsafe: bool) -> str | None:
+        from rulvar_lint import fix_source
+
+        self._look(document, root, path)
+        project = self._project(root)
+        if project is None:
+            return None
+        fixed = fix_source(document.text.source, project.check_file(path), unsafe=unsafe)
+        return fixed if fixed != document.text.source else None
+
+
+class Superseded(Exception):
+    """A newer text came before this one was looked at."""
+
+
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
+def _static(call: Any) -> StaticCall:
+    span = Span(call.line - 1, call.column - 1, call.end_line - 1, call.end_column - 1)
+    return StaticCall(span, getattr(call, "function", None) or "", getattr(call, "name", ""))
+
+
+def _view(analysis: Analysis, recorded: Recorded) -> View:
+    document = analysis.document
+    if document.path is None:
+        return View(analysis)
+    calls = recorded.calls_in.get(document.path, ())
+    placed = place_sites(document.text, calls, analysis.calls) if calls else ()
+    ran = recorded.tests_in.get(document.path, ())
+    return View(analysis, placed, run_findings(document, placed, analysis.tests, ran))
+
+
+def _rule_text(code: str) -> str | None:
+    from rulvar_lint import rule_info
+
+    return rule_info(code)
