@@ -60,8 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = run_stdio(_version(), stdout)
     except KeyboardInterrupt:
         code = 130
-    finally:
-        leave_now(code)
+    except Exception:
+        logging.getLogger("rulvar_lsp").exception("the server cannot go on")
+    leave_now(code)
     return code
 
 

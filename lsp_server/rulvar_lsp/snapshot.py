@@ -92,7 +92,7 @@ class Recorded:
 
     @classmethod
     def of(cls, reports: Iterable[tuple[str, Report]], revision: int) -> Recorded:
-        """Merge reports, given as (path of the report, report); of each test the newest run counts."""
+        """Merge reports, given as (path, report); of each test the newest run counts."""
         newest: dict[tuple[str, str], RecordedTest] = {}
         for path, report in reports:
             created = _seconds(report.created_at)

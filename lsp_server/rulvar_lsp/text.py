@@ -43,7 +43,7 @@ class Span:
 
 
 def encoded_length(text: str, encoding: Encoding) -> int:
-    """Return how many units of `encoding` the text takes; lone surrogates count as they are stored."""
+    """Return how many units of `encoding` the text takes; lone surrogates count too."""
     if encoding == "utf-32":
         return len(text)
     if encoding == "utf-8":
@@ -52,7 +52,7 @@ def encoded_length(text: str, encoding: Encoding) -> int:
 
 
 def decoded_column(line: str, units: int, encoding: Encoding) -> int:
-    """Return the code-point column of a position given in units; clamps to the line, rounds down."""
+    """Return the column of a position given in units, clamped to the line, rounded down."""
     if units <= 0:
         return 0
     if encoding == "utf-32" or line.isascii():

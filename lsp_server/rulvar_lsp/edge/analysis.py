@@ -85,7 +85,7 @@ class Analyst:
 
     # -- on the loop ----------------------------------------------------------------------------
     async def view(self, document: Document, *, fresh: bool = False) -> View:
-        """Look at a document; `fresh` also takes the newest texts of the other files into account."""
+        """Look at a document; `fresh` also takes the newest texts of the other files in."""
         analysis = await self._analysis(document, fresh)
         recorded = self._session.recorded
         key = uri_key(document.uri)

@@ -56,13 +56,19 @@ class Answers:
                 hint.tooltip = self._server.convert.markup(site_markdown(placed))
         return hint
 
-    def code_lens(self, params: lsp.CodeLensParams) -> list[lsp.CodeLens] | None:
+    def code_lens(self, params: lsp.CodeLensParams) -> Awaitable[list[lsp.CodeLens]] | None:
         """Lenses on tests; from the text alone, so that they stay while it does not parse."""
         document = current(self._server, params.text_document.uri)
         if document is None or not self._server.session.settings_for(document.path).code_lens:
             return None
+        return self._lenses(document)
+
+    async def _lenses(self, document: Document) -> list[lsp.CodeLens]:
         if document.path is None or not is_test_file(document.path):
             return []
+        await self._server.know_reports(document)
+        if self._server.session.document(document.uri) is not document:
+            raise modified()
         recorded = self._server.session.recorded.tests_in.get(document.path, ())
         found = lenses(document, tests(document.text), recorded)
         return [self._server.convert.lens(document, lens) for lens in found]

@@ -44,7 +44,6 @@ class DocumentSync:
             item.uri, str(item.language_id), item.version, item.text
         )
         self._server.analyst.edited(document)
-        self._server.reports_soon()
         self.publish(document)
 
     def did_change(self, params: lsp.DidChangeTextDocumentParams) -> None:
@@ -95,6 +94,7 @@ class DocumentSync:
         last = self._last_seconds.get(key, 0.0)
         if last > _SLOW_SECONDS:  # a big file: let a burst of typing pass
             await asyncio.sleep(min(last, _MOST_DEBOUNCE_SECONDS))
+        await self._server.know_reports(document)
         started = loop.time()
         try:
             view = await self._server.analyst.view(document, fresh=True)
@@ -138,6 +138,7 @@ class DocumentSync:
         document = self._server.session.document(params.text_document.uri)
         if document is None or not is_analysed(document):
             return lsp.RelatedFullDocumentDiagnosticReport(items=[])
+        await self._server.know_reports(document)
         try:
             view = await self._server.analyst.view(document, fresh=True)
         except Superseded:
@@ -172,6 +173,7 @@ def current(server: RulvarServer, uri: str) -> Document | None:
 
 async def view_of(server: RulvarServer, document: Document) -> View:
     """Look at the document; an answer for a text that is gone is refused."""
+    await server.know_reports(document)
     try:
         view = await server.analyst.view(document)
     except Superseded:

@@ -90,6 +90,9 @@ class RulvarProtocol(LanguageServerProtocol):
         self._asked: dict[str, asyncio.Future[Any]] = {}
         self._ids = itertools.count(1)
 
+    def _register_builtin_features(self) -> None:
+        """pygls' own handlers are not used: they keep documents in another way."""
+
     # -- wiring ---------------------------------------------------------------------------------
     def connect(self, inbox: Inbox, out: BinaryIO) -> None:
         """Read from `inbox` and write to `out` from now on."""

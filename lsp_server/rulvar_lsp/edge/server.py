@@ -62,6 +62,7 @@ class RulvarServer(LanguageServer):
         self.exit_code: int | None = None
         self._stopped: asyncio.Event | None = None
         self._scanning = asyncio.Lock()
+        self._scanned: set[str] = set()
         self._options: dict[str, Any] = {}
         self.protocol.on_exit = self._leave
         self.protocol.handlers = self._handlers()
@@ -115,6 +116,7 @@ class RulvarServer(LanguageServer):
 
     async def _initialized(self, params: object) -> None:
         client = self.session.client
+        self.watcher.start()
         logger.info(
             "%s %s for %s: %s diagnostics, %s, running tests is %s",
             self.name,
@@ -128,7 +130,6 @@ class RulvarServer(LanguageServer):
             with contextlib.suppress(ResponseFault, TimeoutError):
                 await self.protocol.ask(lsp.CLIENT_REGISTER_CAPABILITY, watch_registration())
         await self._pull_settings()
-        self.watcher.start()
         await self.look_for_reports()
 
     def _shutdown(self, params: object) -> None:
@@ -221,10 +222,10 @@ class RulvarServer(LanguageServer):
                 for folder in session.folders
                 for pattern in session.settings_for(folder).reports
             ]
+            roots = session.project_roots
             loop = asyncio.get_running_loop()
-            scan: Scan = await loop.run_in_executor(
-                None, self.reports.scan, session.project_roots, patterns
-            )
+            scan: Scan = await loop.run_in_executor(None, self.reports.scan, roots, patterns)
+            self._scanned.update(roots)
         for path, fault in scan.faults.items():
             logger.warning("%s", fault)
             self._show_report_fault(path, fault)
@@ -234,9 +235,11 @@ class RulvarServer(LanguageServer):
             self.session.recorded = scan.recorded
             self.refresh_results()
 
-    def reports_soon(self) -> None:
-        """Look for reports after what is going on now."""
-        self.protocol.spawn(self.look_for_reports(), "reports")
+    async def know_reports(self, document: Document) -> None:
+        """Have the reports of the document's project read at least once."""
+        path = document.path
+        if path is not None and self.session.root_of(path) not in self._scanned:
+            await self.look_for_reports()
 
     def _show_report_fault(self, path: str, fault: str) -> None:
         place = lsp.Position(line=0, character=0)

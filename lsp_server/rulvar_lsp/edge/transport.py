@@ -78,7 +78,7 @@ class Inbox:
     """Messages read and not yet handled, filled by a reader thread."""
 
     def __init__(self, stream: BinaryIO, wake: Callable[[], None]) -> None:
-        """`wake` is called from the reader thread after each message and at the end of the stream."""
+        """Say whether a cancellation of this request waits further back in the queue."""
         self._stream = stream
         self._wake = wake
         self._waiting: deque[dict[str, Any] | Malformed] = deque()

@@ -148,7 +148,7 @@ def ignore(text: Text, finding: Finding) -> Action | None:
 def run_actions(
     document: Document, sites: Sequence[PlacedSite], test: Block | None
 ) -> list[Action]:
-    """Return the run action of the test around the place, or of the tests that recorded the call."""
+    """Return the run action of the test around the place, else of the tests that made the call."""
     if test is not None:
         return [_run(document.uri, None, test.name)]
     tests = {(c.test.file, c.test.function) for site in sites for c in site.calls}

@@ -95,7 +95,7 @@ def site_markdown(placed: PlacedSite) -> str:
 
 
 def call_markdown(recorded: RecordedCall) -> str:
-    """One call: what served it, from where, for how much; on a miss the nearest row and the diff."""
+    """One call: what served it, from where, for how much; on a miss the nearest row."""
     call = recorded.call
     lines = [f"**{call_label(call)}**: {_MEANING[call.served]}"]
     if call.cassette and call.row:

@@ -73,7 +73,7 @@ def place_sites(
 
 
 def _keep_newest(placed: dict[tuple[int, int, int], PlacedSite], one: PlacedSite) -> None:
-    """Two digests at one place: a run before and a run after an edit; only what is true now stays."""
+    """Two digests at one place are runs before and after an edit: what is true now stays."""
     key = (one.span.line, one.span.end_line, one.span.end_column)
     other = placed.get(key)
     if other is None:
