@@ -348,6 +348,56 @@ class TestDraft:
 ROW = '{"adapterId":"fake"}'
 
 
+# Stands in for rulvar's pytest plugin: takes its options, and writes a report from `calls.json`.
+PLUGIN = """
+import json, pathlib, time
+
+RUNS = []
+
+
+def pytest_addoption(parser):
+    parser.addoption("--rulvar-replay")
+    parser.addoption("--rulvar-report")
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        RUNS.append(report)
+
+
+def pytest_sessionfinish(session):
+    target = session.config.getoption("--rulvar-report")
+    if not target:
+        return
+    assert session.config.getoption("--rulvar-replay") == "strict"
+    root = pathlib.Path(str(session.config.rootpath))
+    calls = root / "calls.json"
+    tests = [
+        {
+            "nodeId": run.nodeid,
+            "file": run.nodeid.partition("::")[0],
+            "line": run.location[1] + 1,
+            "outcome": run.outcome,
+            "durationMs": run.duration * 1000,
+            "message": run.longreprtext.splitlines()[-1] if run.failed else None,
+            "calls": json.loads(calls.read_text()) if calls.exists() else [],
+        }
+        for run in RUNS
+    ]
+    now = time.time()
+    body = {
+        "v": 1,
+        "kind": "rulvar-replay-report",
+        "createdAt": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f"{now % 1:.3f}Z"[1:],
+        "root": str(root),
+        "tests": tests,
+    }
+    temporary = pathlib.Path(target + ".new")
+    temporary.write_text(json.dumps(body))
+    temporary.replace(target)
+"""
+
+
 class Project:
     """A project on disk with a workflow, tests, a cassette and replay reports."""
 
@@ -364,6 +414,12 @@ class Project:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="")
         return path
+
+    def plug(self, *calls: dict[str, Any]) -> None:
+        """Make the project's tests runnable: every test makes these calls."""
+        self.write("conftest.py", PLUGIN)
+        self.write("calls.json", json.dumps(calls))
+        self.write("pytest.ini", "[pytest]\naddopts = -p no:rulvar -p no:cacheprovider\n")
 
     def site(self, line: int, end_line: int | None = None, name: str = "flow.py") -> dict[str, Any]:
         """The call that stands on these lines (from 1), from `ctx.` to the last parenthesis."""

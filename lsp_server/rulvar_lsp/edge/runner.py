@@ -239,4 +239,5 @@ def _explain(code: int | None, text: str, interpreter: str) -> str:
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
             return f"the test process was ended by {signal.Signals(-code).name}"
-    return _last_line(text) or f"pytest ended with status {code}"
+    errors = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
+    return " ".join(errors[-1:]) or _last_line(text) or f"pytest ended with status {code}"

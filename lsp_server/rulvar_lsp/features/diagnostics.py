@@ -21,6 +21,7 @@ FAILED = "replay-failed"
 DIVERGED = "replay-diverged"
 NOTICED = "replay-unstable"
 _RELATED_DIFFERENCES = 5
+_CLOCK_SECONDS = 0.001  # a report's time is cut to milliseconds, a file's is not
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def is_current(document: Document, block: Block, test: RecordedTest) -> bool:
         first = block.name_span.line
         lines = [document.text.line(n) for n in range(first, first + height + 1)]
         return lines_digest(lines) == test.run.digest
-    return document.changed_at <= test.created
+    return document.changed_at <= test.created + _CLOCK_SECONDS
 
 
 def _site_findings(site: PlacedSite) -> list[Finding]:

@@ -16,7 +16,7 @@ def test_hits_and_misses_stand_beside_their_calls(lsp: Start, project: Any) -> N
     client.diagnostics(uri)
     hints = client.hints(uri)
     assert [(h["position"], h["label"]) for h in hints] == [
-        ({"line": 8, "character": 76}, "hit 3f9ac2 #0"),
+        ({"line": 8, "character": 73}, "hit 3f9ac2 #0"),
         ({"line": 12, "character": 5}, "miss 81b0d4"),
     ]
 
