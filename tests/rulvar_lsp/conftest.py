@@ -333,16 +333,16 @@ async def triage(ctx: Ctx, args: dict) -> dict:
     return {"kind": kind, "answer": answer, "at": str(started)}
 """
 
-TESTS = """import flow
+TESTS = """import os
 
 
 def test_replay():
-    assert flow
+    assert os
 
 
 class TestDraft:
     def test_short(self):
-        assert flow
+        assert os
 """
 
 ROW = '{"adapterId":"fake"}'
