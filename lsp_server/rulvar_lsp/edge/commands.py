@@ -63,7 +63,7 @@ class CommandBoard:
     async def _run(self, argument: dict[str, Any], token: int | str | None) -> dict[str, Any]:
         path = _path(argument, RUN)
         test = _text(argument, "test", RUN)
-        return await self._server.runs.run(path, test, token)
+        return await self._server.runs.run(path, test, token, argument.get("quiet") is True)
 
     async def _cancel(self, argument: dict[str, Any], token: int | str | None) -> bool:
         path = _path(argument, CANCEL) if argument.get("uri") or argument.get("path") else None

@@ -13,7 +13,9 @@ from lsprotocol import types as lsp
 
 from rulvar_lsp.edge.protocol import REQUEST_FAILED, ResponseFault
 from rulvar_lsp.edge.runner import Request, Result, Run, find_interpreter
-from rulvar_lsp.features.recorded import counts
+from rulvar_lsp.edge.uris import path_to_uri
+from rulvar_lsp.features.recorded import call_label, counts
+from rulvar_lsp.snapshot import RecordedTest
 
 if TYPE_CHECKING:
     from rulvar_lsp.edge.server import RulvarServer
@@ -36,7 +38,9 @@ class RunBoard:
         self._server = server
         self._running: dict[Key, Run] = {}
 
-    async def run(self, path: str, test: str | None, token: int | str | None) -> dict[str, Any]:
+    async def run(
+        self, path: str, test: str | None, token: int | str | None = None, quiet: bool = False
+    ) -> dict[str, Any]:
         """Run replay-strict on a test (`TestCart::test_empty`), or on the whole file, and return
         how it went. Raises `ResponseFault` when running is not allowed or not possible.
         """
@@ -59,7 +63,7 @@ class RunBoard:
                 lambda s: self._server.bars.report(bar, f"{s:.0f} s") if s >= 1 else None
             )
             said = result.status
-            return await self._finished(path, test, result)
+            return await self._finished(path, test, result, quiet)
         finally:
             run.kill()
             self._running.pop(key, None)
@@ -102,24 +106,28 @@ class RunBoard:
             root, (node_id,), interpreter, settings.pytest_args, settings.run_timeout_seconds
         )
 
-    async def _finished(self, path: str, test: str | None, result: Result) -> dict[str, Any]:
+    async def _finished(
+        self, path: str, test: str | None, result: Result, quiet: bool
+    ) -> dict[str, Any]:
         await self._server.look_for_reports()
         title = _title(path, test)
-        runs = [
-            t
-            for t in self._server.session.recorded.tests_in.get(path, ())
-            if t.report == result.report_path
-            and (test is None or t.name == test or t.function == test)
-        ]
+        runs = sorted(
+            (
+                t
+                for t in self._server.session.recorded.tests_in.get(path, ())
+                if t.report == result.report_path and (test is None or test in (t.name, t.function))
+            ),
+            key=lambda t: t.run.line,
+        )
         if result.status in ("passed", "failed") and not runs:
             logger.warning("the run of %s wrote no report of it: %s", title, result.report_path)
         said = counts(call for t in runs for call in t.run.calls) or result.summary
-        kind = lsp.MessageType.Info if result.ok else lsp.MessageType.Error
-        if result.status == "cancelled":
-            kind = lsp.MessageType.Info
         if result.status in ("error", "timeout"):
             said = result.summary
-        self._server.show(kind, f"replay-strict {title}: {result.status} ({said})")
+        if not quiet:
+            good = result.ok or result.status == "cancelled"
+            kind = lsp.MessageType.Info if good else lsp.MessageType.Error
+            self._server.show(kind, f"replay-strict {title}: {result.status} ({said})")
         if not result.ok:
             logger.info("output of %s:\n%s", title, result.output)
         return {
@@ -129,15 +137,31 @@ class RunBoard:
             "seconds": round(result.seconds, 3),
             "report": result.report_path,
             "output": result.output,
-            "tests": [
+            "tests": [self._told(t) for t in runs],
+        }
+
+    def _told(self, test: RecordedTest) -> dict[str, Any]:
+        """One test of a result, as data for a client with a test view."""
+        missed = [c for c in test.run.calls if c.served in ("miss", "exhausted")]
+        return {
+            "name": test.name,
+            "outcome": test.run.outcome,
+            "message": test.run.message,
+            "durationMs": test.run.duration_ms,
+            "calls": counts(test.run.calls),
+            "misses": [
                 {
-                    "name": t.name,
-                    "outcome": t.run.outcome,
-                    "message": t.run.message,
-                    "durationMs": t.run.duration_ms,
-                    "calls": counts(t.run.calls),
+                    "uri": path_to_uri(test.absolute(call.site.file)),
+                    "line": call.site.line - 1,
+                    "character": call.site.column - 1,
+                    "message": call.message or call_label(call),
+                    "differences": [
+                        {"path": d.path, "recorded": d.recorded, "actual": d.actual}
+                        for d in (call.nearest.differences if call.nearest else ())
+                    ],
                 }
-                for t in runs
+                for call in missed
+                if call.site is not None
             ],
         }
 

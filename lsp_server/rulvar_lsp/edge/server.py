@@ -279,7 +279,7 @@ class RulvarServer(LanguageServer):
         path = document.path
         wanted = path is not None and self.session.settings_for(path).run_on_save
         if path is not None and wanted and self.session.trusted and is_test_file(path):
-            self.protocol.spawn(self.runs.run(path, None, None), "run on save")
+            self.protocol.spawn(self.runs.run(path, None), "run on save")
 
     def show(self, kind: lsp.MessageType, message: str) -> None:
         """Show the user a message."""
