@@ -1,0 +1,14 @@
+from datetime import datetime
+
+from rulvar import Ctx, workflow
+
+
+@workflow(name="triage")
+async def triage(ctx: Ctx, args: dict) -> dict:
+    mood = "😋é"; started = datetime.now()
+    kind = await ctx.agent(f"Classify this ticket: {args['text']}", label="classify")
+    answer = await ctx.agent(
+        f"Draft a short answer to a {kind} ticket",
+        label="draft",
+    )
+    return {"kind": kind, "answer": answer, "mood": mood, "at": str(started)}
