@@ -6,6 +6,7 @@ from lsprotocol import types as lsp
 
 from rulvar_lsp.edge.client import Client
 from rulvar_lsp.edge.commands import COMMANDS
+from rulvar_lsp.edge.settings import SECTION
 from rulvar_lsp.features.code_actions import KINDS
 
 WATCHED = (
@@ -48,16 +49,24 @@ def server_capabilities(client: Client) -> lsp.ServerCapabilities:
     )
 
 
-def watch_registration() -> lsp.RegistrationParams:
-    """Ask the client to tell of changed files."""
-    return lsp.RegistrationParams(
-        registrations=[
+def registrations(client: Client) -> lsp.RegistrationParams | None:
+    """Ask the client to tell of changed files and settings, as far as it can."""
+    found = []
+    if client.can_watch:
+        watchers = [lsp.FileSystemWatcher(glob_pattern=pattern) for pattern in WATCHED]
+        found.append(
             lsp.Registration(
                 id="rulvar-watch",
                 method=lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES,
-                register_options=lsp.DidChangeWatchedFilesRegistrationOptions(
-                    watchers=[lsp.FileSystemWatcher(glob_pattern=pattern) for pattern in WATCHED]
-                ),
+                register_options=lsp.DidChangeWatchedFilesRegistrationOptions(watchers=watchers),
             )
-        ]
-    )
+        )
+    if client.can_register_settings:
+        found.append(
+            lsp.Registration(
+                id="rulvar-settings",
+                method=lsp.WORKSPACE_DID_CHANGE_CONFIGURATION,
+                register_options=lsp.DidChangeConfigurationRegistrationOptions(section=SECTION),
+            )
+        )
+    return lsp.RegistrationParams(registrations=found) if found else None

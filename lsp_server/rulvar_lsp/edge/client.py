@@ -21,6 +21,7 @@ class Client:
     can_refresh_lenses: bool = False
     can_configure: bool = False
     can_watch: bool = False
+    can_register_settings: bool = False
     has_relative_patterns: bool = False
     has_progress: bool = False
     has_document_changes: bool = False
@@ -57,6 +58,8 @@ class Client:
             can_refresh_lenses=_get(caps, "workspace.codeLens.refreshSupport") is True,
             can_configure=_get(caps, "workspace.configuration") is True,
             can_watch=_get(caps, "workspace.didChangeWatchedFiles.dynamicRegistration") is True,
+            can_register_settings=_get(caps, "workspace.didChangeConfiguration.dynamicRegistration")
+            is True,
             has_relative_patterns=_get(
                 caps, "workspace.didChangeWatchedFiles.relativePatternSupport"
             )

@@ -16,7 +16,7 @@ from pygls.protocol import default_converter
 
 from rulvar_lsp.edge.analysis import Analyst
 from rulvar_lsp.edge.answers import Answers
-from rulvar_lsp.edge.capabilities import server_capabilities, watch_registration
+from rulvar_lsp.edge.capabilities import registrations, server_capabilities
 from rulvar_lsp.edge.client import Client
 from rulvar_lsp.edge.commands import CommandBoard
 from rulvar_lsp.edge.convert import Converter
@@ -126,9 +126,9 @@ class RulvarServer(LanguageServer):
             client.encoding,
             "on" if self.session.trusted else "off (not trusted)",
         )
-        if client.can_watch:
+        if (wanted := registrations(client)) is not None:
             with contextlib.suppress(ResponseFault, TimeoutError):
-                await self.protocol.ask(lsp.CLIENT_REGISTER_CAPABILITY, watch_registration())
+                await self.protocol.ask(lsp.CLIENT_REGISTER_CAPABILITY, wanted)
         await self._pull_settings()
         await self.look_for_reports()
 

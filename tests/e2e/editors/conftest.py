@@ -1,4 +1,4 @@
-"""The editors' test bench: what `setup.sh` installed, a copy of the project, environments of their own."""
+"""The editors' test bench: what `setup.sh` installed, a project, environments of their own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+collect_ignore = ["project"]  # run by the editors, not here
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 
 
 class Bench:
-    """The installed editors; a test asks for one and is skipped, with the reason, where it is missing."""
+    """The installed editors; a test that needs a missing one is skipped, and says so."""
 
     def __init__(self) -> None:
         self.folder = Path(os.environ.get("RULVAR_EDITORS", ROOT / ".cache" / "editors"))

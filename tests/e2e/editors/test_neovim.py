@@ -1,4 +1,4 @@
-"""Real Neovim, headless: the documented set-up, from the first diagnostic to the result of a run."""
+"""Real Neovim, headless: the documented set-up, from the first diagnostic to a run."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_neovim_shows_fixes_runs_and_explains(
     seen = json.loads(done.stdout.strip().splitlines()[-1])
     assert [name for name, good in seen["ok"].items() if not good] == [], seen
     # an emoji and an accent stand before the finding: a column in bytes, as this client counts
-    assert (seen["encoding"], seen["clock"][:3]) == ("utf-8", [7, 30, 44])
-    assert seen["fixed"] == '    mood = "😋é"; started = ctx.now()'
+    assert (seen["encoding"], seen["clock"][:3]) == ("utf-8", [7, 23, 37])
+    assert seen["fixed"] == '    began = ("😋é", ctx.now())'
     assert seen["lenses"] == ["Run replay-strict", "Run replay-strict"]
     assert "nearest is row 3" in seen["miss"]
     assert '+ "Draft a short answer to a bug ticket"' in seen["hover"]

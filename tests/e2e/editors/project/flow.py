@@ -5,10 +5,10 @@ from rulvar import Ctx, workflow
 
 @workflow(name="triage")
 async def triage(ctx: Ctx, args: dict) -> dict:
-    mood = "😋é"; started = datetime.now()
+    began = ("😋é", datetime.now())
     kind = await ctx.agent(f"Classify this ticket: {args['text']}", label="classify")
     answer = await ctx.agent(
         f"Draft a short answer to a {kind} ticket",
         label="draft",
     )
-    return {"kind": kind, "answer": answer, "mood": mood, "at": str(started)}
+    return {"kind": kind, "answer": answer, "began": str(began)}
