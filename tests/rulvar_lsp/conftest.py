@@ -288,6 +288,12 @@ class LspClient:
 
 
 @pytest.fixture(scope="session")
+def lsp_class() -> type[LspClient]:
+    """The client itself, for a server that many tests share."""
+    return LspClient
+
+
+@pytest.fixture(scope="session")
 def push_capabilities() -> dict[str, Any]:
     """A client that has diagnostics pushed."""
     return PUSH

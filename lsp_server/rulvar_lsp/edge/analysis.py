@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar_lsp.edge.uris import uri_key
 from rulvar_lsp.features.diagnostics import Finding, lint_findings, run_findings
-from rulvar_lsp.features.outline import Block, is_test_file, tests
+from rulvar_lsp.features.outline import Block, find_tests, is_test_file
 from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites
 from rulvar_lsp.snapshot import Document, Recorded
 from rulvar_lsp.text import Span
@@ -157,7 +157,7 @@ class Analyst:
     def _look(self, document: Document, root: str, path: str) -> Analysis:
         if document.language != "python" or len(document.text.source) > MOST_CHARACTERS:
             return Analysis(document)
-        blocks = tests(document.text) if is_test_file(path) else ()
+        blocks = find_tests(document.text) if is_test_file(path) else ()
         try:
             project = self._project(root)
             if project is None:

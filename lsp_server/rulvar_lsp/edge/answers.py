@@ -12,7 +12,7 @@ from rulvar_lsp.features.definition import rows_at
 from rulvar_lsp.features.hover import hover
 from rulvar_lsp.features.inlay_hints import hints
 from rulvar_lsp.features.lenses import lenses
-from rulvar_lsp.features.outline import is_test_file, test_at, tests
+from rulvar_lsp.features.outline import find_test_at, find_tests, is_test_file
 from rulvar_lsp.features.recorded import site_markdown
 from rulvar_lsp.text import Span
 
@@ -70,7 +70,7 @@ class Answers:
         if self._server.session.document(document.uri) is not document:
             raise modified()
         recorded = self._server.session.recorded.tests_in.get(document.path, ())
-        found = lenses(document, tests(document.text), recorded)
+        found = lenses(document, find_tests(document.text), recorded)
         return [self._server.convert.lens(document, lens) for lens in found]
 
     def hover(self, params: lsp.HoverParams) -> Awaitable[lsp.Hover | None] | None:
@@ -101,7 +101,7 @@ class Answers:
     ) -> list[lsp.CodeAction | lsp.Command]:
         view = await view_of(self._server, document)
         path = document.path
-        test = test_at(document.text, span.line) if path and is_test_file(path) else None
+        test = find_test_at(document.text, span.line) if path and is_test_file(path) else None
         found = actions.code_actions(document, span, view.findings, view.placed, test, only)
         convert = self._server.convert
         result = [convert.action(document, action) for action in found]
@@ -156,5 +156,5 @@ class Answers:
                     self._server.convert.range(document.text, block.name_span)
                 ),
             }
-            for block in tests(document.text)
+            for block in find_tests(document.text)
         ]

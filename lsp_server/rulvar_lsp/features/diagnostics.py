@@ -88,7 +88,7 @@ def run_findings(
     found: list[Finding] = []
     for site in placed:
         if not site.stale:
-            found += _site_findings(site)
+            found += _site_findings(document.text, site)
     blocks = {block.name: block for block in tests}
     for test in recorded:
         block = blocks.get(test.function)
@@ -107,18 +107,26 @@ def is_current(document: Document, block: Block, test: RecordedTest) -> bool:
     return document.changed_at <= test.created + _CLOCK_SECONDS
 
 
-def _site_findings(site: PlacedSite) -> list[Finding]:
+def _site_findings(text: Text, site: PlacedSite) -> list[Finding]:
     seen: set[tuple[str, str | None]] = set()
     found = []
     for recorded in site.newest:
         call = recorded.call
         if call.served in ("miss", "exhausted") and (call.served, call.request_hash) not in seen:
             seen.add((call.served, call.request_hash))
-            found.append(_miss_finding(site, recorded))
+            found.append(_miss_finding(_callee(text, site.span), site, recorded))
     return found
 
 
-def _miss_finding(site: PlacedSite, recorded: RecordedCall) -> Finding:
+def _callee(text: Text, span: Span) -> Span:
+    """The part of a call before its arguments: a long call is not underlined whole."""
+    opening = text.line(span.line).find("(", span.column)
+    if opening <= span.column:
+        return span
+    return Span(span.line, span.column, span.line, opening)
+
+
+def _miss_finding(span: Span, site: PlacedSite, recorded: RecordedCall) -> Finding:
     call = recorded.call
     sentence = f"{call_label(call)} in {recorded.test.name}"
     if call.served == "exhausted":
@@ -131,7 +139,7 @@ def _miss_finding(site: PlacedSite, recorded: RecordedCall) -> Finding:
         sentence += f": nearest is row {call.nearest.row}"
         sentence += f", which differs in {', '.join(fields[:3])}{more}" if fields else ""
     return Finding(
-        span=site.span,
+        span=span,
         code=MISS if call.served == "miss" else EXHAUSTED,
         severity="error",
         message=sentence,

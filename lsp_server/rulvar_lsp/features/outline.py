@@ -82,20 +82,35 @@ def blocks(text: Text) -> tuple[Block, ...]:
     )
 
 
-def tests(text: Text) -> tuple[Block, ...]:
+def find_tests(text: Text) -> tuple[Block, ...]:
     """Return the tests of the file in order of appearance."""
     return tuple(block for block in blocks(text) if block.is_test)
 
 
-def test_at(text: Text, line: int) -> Block | None:
+def find_test_at(text: Text, line: int) -> Block | None:
     """Return the test around this line, decorators included, or None."""
-    around = [test for test in tests(text) if _first_line(text, test) <= line <= test.last_line]
+    around = [
+        test for test in find_tests(text) if _first_line(text, test) <= line <= test.last_line
+    ]
     return around[-1] if around else None
 
 
 def _first_line(text: Text, block: Block) -> int:
-    """The line of the first decorator."""
-    line = block.name_span.line
-    while line > 0 and text.line(line - 1).lstrip().startswith(("@", ")")):
-        line -= 1
-    return line
+    """The line of the first decorator; a decorator may span lines and then ends with a bracket."""
+    first = block.name_span.line
+    depth = _indentation(text.line(first))
+    inside = False
+    for number in range(first - 1, -1, -1):
+        line = text.line(number)
+        stripped = line.strip()
+        if _indentation(line) == depth and stripped.startswith("@"):
+            first, inside = number, False
+        elif _indentation(line) == depth and stripped.startswith((")", "]", "}")):
+            inside = True
+        elif not inside or (stripped and _indentation(line) <= depth):
+            break
+    return first
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -98,6 +98,10 @@ def call_markdown(recorded: RecordedCall) -> str:
     """One call: what served it, from where, for how much; on a miss the nearest row."""
     call = recorded.call
     lines = [f"**{call_label(call)}**: {_MEANING[call.served]}"]
+    if call.nearest is not None:
+        lines += ["", *_nearest_lines(recorded), ""]
+    elif call.served in ("miss", "exhausted") and call.message:
+        lines += ["", call.message, ""]
     if call.cassette and call.row:
         row = _row_link(recorded.test, call.cassette, call.row)
         of = f", occurrence {call.occurrence}" if call.occurrence is not None else ""
@@ -105,21 +109,18 @@ def call_markdown(recorded: RecordedCall) -> str:
         lines.append(f"- {row}{of}")
     model = ":".join(part for part in (call.adapter, call.model) if part)
     facts = {
-        "request": call.request_hash,
+        "in": recorded.test.name,
         "model": model,
         "agent": call.agent_type,
         "label": call.label,
         "turn": call.turn if (call.turn or 0) > 1 else None,
         "scope": call.scope,
+        "request": call.request_hash,
     }
     lines += [f"- {name} {code(str(value))}" for name, value in facts.items() if value]
     if spent := _spent(call):
         lines.append(f"- {spent}")
-    lines.append(f"- in {code(recorded.test.name)}, {recorded.test.created_at}")
-    if call.nearest is not None:
-        lines += ["", *_nearest_lines(recorded)]
-    elif call.served in ("miss", "exhausted") and call.message:
-        lines += ["", call.message]
+    lines.append(f"- run {recorded.test.created_at}")
     return "\n".join(lines)
 
 

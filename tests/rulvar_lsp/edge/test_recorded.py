@@ -48,7 +48,7 @@ def test_a_miss_explains_itself_in_hover_and_diagnostic(lsp: Start, project: Any
     client.initialize()
     uri = client.open("flow.py")
     miss = next(d for d in client.diagnostics(uri) if d["code"] == "replay-miss")
-    assert miss["range"] == client.range(9, 19, 12, 5)
+    assert miss["range"] == client.range(9, 19, 9, 28)
     assert "nearest is row 3, which differs in messages[1].parts[0].text" in miss["message"]
     assert [r["message"] for r in miss["relatedInformation"]] == [
         "nearest recorded row aabbcc",
