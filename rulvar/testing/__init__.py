@@ -1,0 +1,115 @@
+"""The testing tier: scripted models, cassettes, strict replay, and what pytest needs of them.
+
+This module re-exports the public names and nothing else; a name's module is loaded when the name is
+first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rulvar.contracts.request_hash import request_hash as request_hash
+    from rulvar.testing.cassette import (
+        Cassette as Cassette,
+    )
+    from rulvar.testing.cassette import (
+        CassetteHeader as CassetteHeader,
+    )
+    from rulvar.testing.cassette import (
+        CassetteRow as CassetteRow,
+    )
+    from rulvar.testing.cassette import (
+        read_cassette as read_cassette,
+    )
+    from rulvar.testing.diagnose import MissDiagnosis as MissDiagnosis
+    from rulvar.testing.diagnose import diagnose_miss as diagnose_miss
+    from rulvar.testing.engine import TestEngine as TestEngine
+    from rulvar.testing.engine import create_test_engine as create_test_engine
+    from rulvar.testing.fake import (
+        FAKE_MODEL_REF as FAKE_MODEL_REF,
+    )
+    from rulvar.testing.fake import (
+        FakeAdapter as FakeAdapter,
+    )
+    from rulvar.testing.fake import (
+        scripted_model as scripted_model,
+    )
+    from rulvar.testing.journal_replay import Replay as Replay
+    from rulvar.testing.journal_replay import replay_run as replay_run
+    from rulvar.testing.recorder import record as record
+    from rulvar.testing.redaction import Redactor as Redactor
+    from rulvar.testing.redaction import default_redact as default_redact
+    from rulvar.testing.replayer import ReplayAdapter as ReplayAdapter
+    from rulvar.testing.replayer import replay as replay
+    from rulvar.testing.responders import (
+        FakeCall as FakeCall,
+    )
+    from rulvar.testing.responders import (
+        fake_tool_calls as fake_tool_calls,
+    )
+    from rulvar.testing.responders import (
+        fake_wire_error as fake_wire_error,
+    )
+
+_HOMES = {
+    "Cassette": "rulvar.testing.cassette",
+    "CassetteHeader": "rulvar.testing.cassette",
+    "CassetteRow": "rulvar.testing.cassette",
+    "FAKE_MODEL_REF": "rulvar.testing.fake",
+    "FakeAdapter": "rulvar.testing.fake",
+    "FakeCall": "rulvar.testing.responders",
+    "MissDiagnosis": "rulvar.testing.diagnose",
+    "Redactor": "rulvar.testing.redaction",
+    "Replay": "rulvar.testing.journal_replay",
+    "ReplayAdapter": "rulvar.testing.replayer",
+    "TestEngine": "rulvar.testing.engine",
+    "create_test_engine": "rulvar.testing.engine",
+    "default_redact": "rulvar.testing.redaction",
+    "diagnose_miss": "rulvar.testing.diagnose",
+    "fake_tool_calls": "rulvar.testing.responders",
+    "fake_wire_error": "rulvar.testing.responders",
+    "read_cassette": "rulvar.testing.cassette",
+    "record": "rulvar.testing.recorder",
+    "replay": "rulvar.testing.replayer",
+    "replay_run": "rulvar.testing.journal_replay",
+    "request_hash": "rulvar.contracts.request_hash",
+    "scripted_model": "rulvar.testing.fake",
+}
+
+__all__ = [
+    "FAKE_MODEL_REF",
+    "Cassette",
+    "CassetteHeader",
+    "CassetteRow",
+    "FakeAdapter",
+    "FakeCall",
+    "MissDiagnosis",
+    "Redactor",
+    "Replay",
+    "ReplayAdapter",
+    "TestEngine",
+    "create_test_engine",
+    "default_redact",
+    "diagnose_miss",
+    "fake_tool_calls",
+    "fake_wire_error",
+    "read_cassette",
+    "record",
+    "replay",
+    "replay_run",
+    "request_hash",
+    "scripted_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'rulvar.testing' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

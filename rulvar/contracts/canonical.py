@@ -1,0 +1,315 @@
+"""Canonical JSON: the exact bytes that are hashed.
+
+The form is RFC 8785: keys sorted by UTF-16 code units, no white space, ECMAScript number and string
+formatting. ``orjson`` writes most values that way already; a read-only walk decides whether a value
+is one of those, and an exact encoder takes the rest (integral and extreme floats, integers beyond
+2^53, lone surrogates, keys whose UTF-16 order differs from their code point order).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from rulvar.errors import NonSerializableValueError
+
+__all__ = [
+    "canonical_json",
+    "decode_json",
+    "encode_json",
+    "format_number",
+    "hash_canonical",
+    "sha256_hex",
+]
+
+MAX_SAFE_INTEGER = 2**53 - 1
+MAX_DEPTH = 400
+"""Nesting deeper than this is refused: no document in the field comes near it."""
+
+_PASSTHROUGH = (
+    orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+_SORTED = orjson.OPT_SORT_KEYS | _PASSTHROUGH
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\f": "\\f",
+    "\r": "\\r",
+}
+_ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
+
+
+def canonical_json(value: Any, *, lenient: bool = False) -> bytes:
+    """Return the RFC 8785 form of a JSON value.
+
+    Args:
+        value: None, bool, int, float, str, list, tuple, or dict with str keys.
+        lenient: format as ECMAScript's ``JSON.stringify`` does where RFC 8785 refuses: a
+            non-finite number becomes null, and bytes become an object of index to byte.
+
+    Raises:
+        NonSerializableValueError: a value that JSON cannot hold; ``data["path"]`` names it.
+    """
+    if _is_plain(value, 0):
+        try:
+            return orjson.dumps(value, option=_SORTED)
+        except (TypeError, orjson.JSONEncodeError):
+            pass  # a lone surrogate, most often: the exact encoder decides
+    out: list[str] = []
+    _write(value, out, "$", 0, lenient)
+    return "".join(out).encode("utf-8")
+
+
+def hash_canonical(value: Any, *, lenient: bool = False) -> str:
+    """Return the lowercase hex SHA-256 of the canonical JSON of a value."""
+    return sha256(canonical_json(value, lenient=lenient)).hexdigest()
+
+
+def sha256_hex(data: bytes) -> str:
+    """Return the lowercase hex SHA-256 of some bytes."""
+    return sha256(data).hexdigest()
+
+
+def encode_json(value: Any) -> bytes:
+    """Return compact JSON bytes of a value, in the order of its keys.
+
+    Raises:
+        NonSerializableValueError: a value that JSON cannot hold; ``data["path"]`` names it.
+    """
+    try:
+        if _is_strict(value, 0):
+            return orjson.dumps(value, option=_PASSTHROUGH)
+    except (TypeError, orjson.JSONEncodeError):
+        pass
+    _check(value, "$", 0)
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def decode_json(data: bytes | str) -> Any:
+    """Parse JSON text exactly as ECMAScript does, lone surrogates and big numbers included.
+
+    Raises:
+        ValueError: the text is not JSON.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as fast:
+        text = data if isinstance(data, str) else _decode_utf8(data)
+        if "\\u" not in text and "\\U" not in text and not _may_overflow(text):
+            raise
+        try:
+            return json.loads(text, parse_constant=_refuse_constant)
+        except RecursionError:
+            raise ValueError("nested too deeply") from fast
+
+
+def format_number(value: float) -> str:
+    """Format a finite double as ECMAScript's Number::toString does."""
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    count = len(digits)
+    if count <= point <= 21:
+        return f"{sign}{digits}{'0' * (point - count)}"
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    power = point - 1
+    tail = f"e{'+' if power >= 0 else '-'}{abs(power)}"
+    return f"{sign}{digits[0]}{'.' + digits[1:] if count > 1 else ''}{tail}"
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether orjson's sorted output of the value is its canonical form."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return True
+    if kind is int:
+        return bool(-MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER)
+    if kind is dict:
+        if depth > MAX_DEPTH // 2:
+            return False
+        depth += 1
+        for key, item in value.items():
+            if type(key) is not str or not key.isascii():
+                return False
+            if type(item) is not str and not _is_plain(item, depth):
+                return False
+        return True
+    if kind is list or kind is tuple:
+        if depth > MAX_DEPTH // 2:
+            return False
+        depth += 1
+        return all(type(item) is str or _is_plain(item, depth) for item in value)
+    if kind is float:
+        return bool(1e-4 <= abs(value) < 1e15 and not value.is_integer())
+    return False
+
+
+def _is_strict(value: Any, depth: int) -> bool:
+    """Whether orjson writes the value without changing or accepting what JSON cannot hold."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool or kind is int:
+        return True
+    if kind is dict:
+        if depth > MAX_DEPTH // 2:
+            return False
+        depth += 1
+        for key, item in value.items():
+            if type(key) is not str or (type(item) is not str and not _is_strict(item, depth)):
+                return False
+        return True
+    if kind is list or kind is tuple:
+        if depth > MAX_DEPTH // 2:
+            return False
+        depth += 1
+        return all(type(item) is str or _is_strict(item, depth) for item in value)
+    return kind is float and value - value == 0
+
+
+def _write(value: Any, out: list[str], path: str, depth: int, lenient: bool) -> None:
+    if depth > MAX_DEPTH:
+        raise _refused(path, f"nested deeper than {MAX_DEPTH} levels")
+    if value is None:
+        out.append("null")
+    elif value is True:
+        out.append("true")
+    elif value is False:
+        out.append("false")
+    elif isinstance(value, str):
+        out.append(_quote(value))
+    elif isinstance(value, (int, float)):
+        out.append(_number(value, path, lenient))
+    elif isinstance(value, dict):
+        _write_object(value, out, path, depth, lenient)
+    elif isinstance(value, (list, tuple)):
+        out.append("[")
+        for index, item in enumerate(value):
+            if index:
+                out.append(",")
+            _write(item, out, f"{path}[{index}]", depth + 1, lenient)
+        out.append("]")
+    elif lenient and isinstance(value, (bytes, bytearray, memoryview)):
+        members = {str(index): byte for index, byte in enumerate(bytes(value))}
+        _write_object(members, out, path, depth, lenient)
+    else:
+        raise _refused(path, _unfit(value))
+
+
+def _write_object(value: dict[Any, Any], out: list[str], path: str, depth: int, lenient: bool) -> None:
+    for key in value:
+        if not isinstance(key, str):
+            raise _refused(path, f"has a key of type {type(key).__name__}; keys must be str")
+    out.append("{")
+    for index, key in enumerate(sorted(value, key=_utf16)):
+        out.append("," if index else "")
+        out.append(_quote(key))
+        out.append(":")
+        _write(value[key], out, _member(path, key), depth + 1, lenient)
+    out.append("}")
+
+
+def _number(value: float, path: str, lenient: bool) -> str:
+    if isinstance(value, int) and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
+        return int.__repr__(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if number - number != 0:
+        if lenient:
+            return "null"
+        raise _refused(path, f"is {number}; JSON numbers are finite")
+    return format_number(number)
+
+
+def _quote(text: str) -> str:
+    if not text.isascii():
+        # joins surrogate halves that stand side by side, as UTF-16 does
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match.group()
+    return _ESCAPES.get(character) or f"\\u{ord(character):04x}"
+
+
+def _utf16(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _check(value: Any, path: str, depth: int) -> None:
+    """Raise for the first part of a value that JSON cannot hold."""
+    if depth > MAX_DEPTH:
+        raise _refused(path, f"nested deeper than {MAX_DEPTH} levels")
+    kind = type(value)
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                raise _refused(path, f"has a key of type {type(key).__name__}; keys must be str")
+            _check(item, _member(path, key), depth + 1)
+    elif kind is list or kind is tuple:
+        for index, item in enumerate(value):
+            _check(item, f"{path}[{index}]", depth + 1)
+    elif kind is float:
+        if value - value != 0:
+            raise _refused(path, f"is {value}; JSON numbers are finite")
+    elif not (value is None or kind is str or kind is bool or kind is int):
+        raise _refused(path, _unfit(value))
+
+
+def _unfit(value: Any) -> str:
+    kind = type(value)
+    hint = _HINTS.get(kind.__name__, "pass None, bool, int, float, str, list or dict")
+    return f"is of type {kind.__module__}.{kind.__qualname__}; {hint}".replace("builtins.", "")
+
+
+_HINTS = {
+    "set": "a set has no order: pass sorted(...)",
+    "frozenset": "a set has no order: pass sorted(...)",
+    "datetime": "pass its isoformat()",
+    "date": "pass its isoformat()",
+    "bytes": "pass text, for instance base64",
+    "Decimal": "pass str(...)",
+    "UUID": "pass str(...)",
+}
+
+
+def _refused(path: str, what: str) -> NonSerializableValueError:
+    return NonSerializableValueError(f"{path} {what}", data={"path": path})
+
+
+def _member(path: str, key: str) -> str:
+    return f"{path}.{key}" if key.isidentifier() else f"{path}[{json.dumps(key)}]"
+
+
+def _decode_utf8(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start}") from None
+
+
+_BIG_NUMBER = re.compile(r"\d{15}|[eE]\+?\d{3}")
+
+
+def _may_overflow(text: str) -> bool:
+    return _BIG_NUMBER.search(text) is not None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,137 @@
+"""Journal entries: the append-only records of a run.
+
+An entry keeps the line it was read from, so that unknown kinds and fields pass through byte for
+byte and a value is parsed only when something asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import msgspec
+
+from rulvar.contracts.canonical import decode_json, encode_json
+from rulvar.errors import ConfigError
+
+__all__ = ["JournalEntry", "as_entries", "decode_entry"]
+
+
+class JournalEntry(msgspec.Struct, rename="camel", gc=False, frozen=True, eq=False):
+    """One entry of a journal.
+
+    The attributes are what matching needs; everything else is in :meth:`to_wire`. ``seq`` gives the
+    total order of a run, ``ref`` (always smaller) names the entry that this one closes.
+    """
+
+    seq: int = -1
+    kind: str = ""
+    status: str = ""
+    scope: str = ""
+    key: str = ""
+    ordinal: int = 0
+    ref: int | None = None
+    hash_version: int = 1
+    span_id: str = ""
+    memoize_outcome: bool = False
+    line: bytes = msgspec.field(default=b"", name="~line")
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> Self:
+        """Make an entry of its JSON object.
+
+        Raises:
+            NonSerializableValueError: a value that JSON cannot hold.
+        """
+        return cls(
+            seq=wire.get("seq", -1),
+            kind=wire.get("kind", ""),
+            status=wire.get("status", ""),
+            scope=wire.get("scope", ""),
+            key=wire.get("key", ""),
+            ordinal=wire.get("ordinal", 0),
+            ref=wire.get("ref"),
+            hash_version=wire.get("hashVersion", 1),
+            span_id=wire.get("spanId", ""),
+            memoize_outcome=wire.get("memoizeOutcome", False),
+            line=encode_json(wire),
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the entry's whole JSON object, freshly parsed."""
+        wire: dict[str, Any] = decode_json(self.line)
+        return wire
+
+    @property
+    def value(self) -> Any:
+        """The entry's value, freshly parsed; None when it has none."""
+        return self.to_wire().get("value")
+
+
+_HEAD = msgspec.json.Decoder(JournalEntry)
+_FIELDS = {
+    "seq": int,
+    "kind": str,
+    "status": str,
+    "scope": str,
+    "key": str,
+    "ordinal": int,
+    "ref": int,
+    "hashVersion": int,
+    "spanId": str,
+    "memoizeOutcome": bool,
+}
+
+
+def decode_entry(line: bytes) -> JournalEntry:
+    """Read one journal line.
+
+    A line that is JSON but not an entry (a bare number, an entry without a seq) is kept as an entry
+    of kind ``""``: it matches nothing and passes through.
+
+    Raises:
+        ValueError: the line is not JSON.
+    """
+    try:
+        entry = _HEAD.decode(line)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return _decode_loosely(line)
+    if entry.hash_version == 1:
+        return _decode_loosely(line)  # the version may stand in the legacy field "v"
+    msgspec.structs.force_setattr(entry, "line", line)
+    return entry
+
+
+def _decode_loosely(line: bytes) -> JournalEntry:
+    wire = decode_json(line)
+    if not isinstance(wire, dict):
+        seq = int(wire) if isinstance(wire, (int, float)) and not isinstance(wire, bool) else -1
+        return JournalEntry(seq=seq, line=line)
+    known = {
+        name: wire[name]
+        for name, kind in _FIELDS.items()
+        if isinstance(wire.get(name), kind) and (kind is bool or not isinstance(wire.get(name), bool))
+    }
+    if "hashVersion" not in known and isinstance(wire.get("v"), int):
+        known["hashVersion"] = wire["v"]
+    head = msgspec.convert(known, JournalEntry)
+    return msgspec.structs.replace(head, line=line)
+
+
+def as_entries(journal: Iterable[JournalEntry | Mapping[str, Any]]) -> list[JournalEntry]:
+    """Take entries, or their plain JSON objects, and return entries.
+
+    Raises:
+        ConfigError: something that is neither.
+    """
+    entries: list[JournalEntry] = []
+    for index, item in enumerate(journal):
+        if isinstance(item, JournalEntry):
+            entries.append(item)
+        elif isinstance(item, Mapping):
+            entries.append(decode_entry(encode_json(dict(item))))
+        else:
+            raise ConfigError(
+                f"journal[{index}]: expected an entry or its JSON object, got {type(item).__name__}"
+            )
+    return entries

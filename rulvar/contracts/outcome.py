@@ -1,0 +1,136 @@
+"""How a run ended: the outcome, its cost, what was dropped, what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rulvar.contracts.stream import WireError
+from rulvar.contracts.usage import ZERO_USAGE, Usage
+
+__all__ = ["CostReport", "Dropped", "Outcome", "Pending", "Preview", "RunStatus", "Settled"]
+
+RunStatus = Literal[
+    "running", "ok", "error", "cancelled", "exhausted", "suspended", "blocked", "outcome_unknown"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostReport:
+    """What a run cost, in USD; nothing here is an estimate of what is still to come.
+
+    Attributes:
+        total_usd: spend of the run.
+        gross_usd: spend with abandoned work included.
+        by_model, by_phase, by_agent_type, by_role, by_scope: the same spend by dimension.
+        wire_requests: requests that went to a provider.
+        usage_approx: whether a stream ended without exact token counts.
+        unpriced: models that have no price; their spend is not in the totals.
+    """
+
+    total_usd: float = 0.0
+    gross_usd: float = 0.0
+    by_model: Mapping[str, float] = field(default_factory=dict)
+    by_phase: Mapping[str, float] = field(default_factory=dict)
+    by_agent_type: Mapping[str, float] = field(default_factory=dict)
+    by_role: Mapping[str, float] = field(default_factory=dict)
+    by_scope: Mapping[str, float] = field(default_factory=dict)
+    wire_requests: int = 0
+    usage_approx: bool = False
+    unpriced: tuple[str, ...] = ()
+    abandoned_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """A result that the workflow went on without, and why."""
+
+    source: str
+    scope: str
+    error: WireError
+    entry_ref: int | None = None
+    label: str | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        wire: dict[str, Any] = {"source": self.source, "scope": self.scope, "error": self.error.to_wire()}
+        if self.entry_ref is not None:
+            wire["entryRef"] = self.entry_ref
+        if self.label is not None:
+            wire["label"] = self.label
+        return wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A wait that is open: what a human is asked, and the key that answers it."""
+
+    key: str
+    scope: str
+    entry_ref: int
+    prompt: str | None = None
+    schema: Any = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        wire: dict[str, Any] = {"key": self.key, "scope": self.scope, "entryRef": self.entry_ref}
+        if self.prompt is not None:
+            wire["prompt"] = self.prompt
+        if self.schema is not None:
+            wire["schema"] = self.schema
+        return wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an execution segment of a run ended. It is awaited, never raised.
+
+    Attributes:
+        status: ok, error, cancelled, exhausted, suspended, blocked or outcome_unknown.
+        value: what the workflow returned, as JSON; None unless status is ok.
+        error: what ended the run, when it did not end ok.
+        cost: spend of the whole run, earlier segments included.
+        usage: tokens of the whole run.
+        dropped: results that the workflow went on without.
+        pending: waits that are open.
+    """
+
+    status: RunStatus
+    value: Any = None
+    error: WireError | None = None
+    cost: CostReport = field(default_factory=CostReport)
+    usage: Usage = ZERO_USAGE
+    dropped: tuple[Dropped, ...] = ()
+    pending: tuple[Pending, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a resume served from the journal and what it did not.
+
+    Attributes:
+        hits: calls served from the journal.
+        misses: calls that were not in it.
+        reruns: calls that were in it without an outcome to keep.
+        skipped: calls covered by an abandoned operation.
+        orphaned: seqs of dangling operations and open waits that no call took.
+        invalid_resolutions: seqs of resolutions that their wait's schema refuses.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    reruns: int = 0
+    skipped: int = 0
+    orphaned: tuple[int, ...] = ()
+    invalid_resolutions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One branch of ``ctx.parallel(..., settle=True)``: how it ended, and with what."""
+
+    status: Literal["ok", "error", "limit", "cancelled"]
+    value: Any = None
+    error: WireError | None = None
+    result: Any = None

@@ -1,0 +1,221 @@
+"""Token counts of a model call, and the rules they must keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rulvar.contracts.canonical import MAX_SAFE_INTEGER, format_number
+from rulvar.contracts.messages import Wire
+
+__all__ = ["ZERO_USAGE", "Usage", "add_usage", "sanitize_usage", "usage_violations"]
+
+
+class Usage(Wire, frozen=True, kw_only=True):
+    """Tokens of one call or a sum of calls.
+
+    ``input_tokens`` is the full prompt, cache reads and writes included. The 5 minute and 1 hour
+    split, when present, sums to ``cache_write_tokens``.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int | None = None
+    cache_write5m_tokens: int | None = None
+    cache_write1h_tokens: int | None = None
+
+
+ZERO_USAGE = Usage(input_tokens=0, output_tokens=0, cache_read_tokens=0, cache_write_tokens=0)
+
+_REQUIRED = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+_OPTIONAL = ("reasoningTokens", "cacheWrite5mTokens", "cacheWrite1hTokens")
+_ABSENT = object()
+
+
+def add_usage(left: Usage, right: Usage) -> Usage:
+    """Return the field-wise sum; an optional field is present when either side has it."""
+    return Usage(
+        input_tokens=left.input_tokens + right.input_tokens,
+        output_tokens=left.output_tokens + right.output_tokens,
+        cache_read_tokens=left.cache_read_tokens + right.cache_read_tokens,
+        cache_write_tokens=left.cache_write_tokens + right.cache_write_tokens,
+        reasoning_tokens=_sum(left.reasoning_tokens, right.reasoning_tokens),
+        cache_write5m_tokens=_sum(left.cache_write5m_tokens, right.cache_write5m_tokens),
+        cache_write1h_tokens=_sum(left.cache_write1h_tokens, right.cache_write1h_tokens),
+    )
+
+
+def usage_violations(usage: Usage | Mapping[str, Any]) -> list[str]:
+    """Return the sorted names of the fields that break a rule; an empty list is a valid usage.
+
+    Args:
+        usage: a :class:`Usage`, or its plain JSON object with any values.
+
+    Every count is a non-negative integer of at most 2^53-1, the input covers cache reads and
+    writes, and a 5 minute and 1 hour split sums to the cache writes.
+    """
+    fields = _fields(usage)
+    broken = {name for name in _REQUIRED if not is_token_count(fields.get(name, _ABSENT))}
+    broken.update(name for name in _OPTIONAL if name in fields and not is_token_count(fields[name]))
+    cached = _plus(fields.get("cacheReadTokens", _ABSENT), fields.get("cacheWriteTokens", _ABSENT))
+    if _exceeds(cached, fields.get("inputTokens", _ABSENT)):
+        broken.add("inputTokens")
+    if _has_split(fields):
+        split = _plus(*(_or_zero(fields, name) for name in ("cacheWrite5mTokens", "cacheWrite1hTokens")))
+        if not _same_number(split, fields.get("cacheWriteTokens", _ABSENT)):
+            broken.add("cacheWrite5mTokens")
+    return sorted(broken)
+
+
+def sanitize_usage(usage: Usage | Mapping[str, Any]) -> Usage:
+    """Return a valid usage to account with: counts are rounded up, clamped, never made a credit.
+
+    A count that is no number is 0. Cache reads and writes are cut to what the input covers; a split
+    that does not add up keeps its 1 hour share and gives the rest to the 5 minute share.
+    """
+    fields = _fields(usage)
+    split_is_sound = not usage_violations(usage)
+    input_tokens = _clamp(fields.get("inputTokens"))
+    cache_read = min(_clamp(fields.get("cacheReadTokens")), input_tokens)
+    cache_write = min(_clamp(fields.get("cacheWriteTokens")), input_tokens - cache_read)
+    five_minutes: int | None = None
+    one_hour: int | None = None
+    if split_is_sound:
+        five_minutes = _clamp_present(fields, "cacheWrite5mTokens")
+        one_hour = _clamp_present(fields, "cacheWrite1hTokens")
+    elif _has_split(fields):
+        one_hour = min(_clamp(fields.get("cacheWrite1hTokens")), cache_write)
+        five_minutes = cache_write - one_hour
+    return Usage(
+        input_tokens=input_tokens,
+        output_tokens=_clamp(fields.get("outputTokens")),
+        cache_read_tokens=cache_read,
+        cache_write_tokens=cache_write,
+        reasoning_tokens=_clamp_present(fields, "reasoningTokens"),
+        cache_write5m_tokens=five_minutes,
+        cache_write1h_tokens=one_hour,
+    )
+
+
+def is_token_count(value: Any) -> bool:
+    """Whether a JSON value is a non-negative integer of at most 2^53-1; ``3.0`` is one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    if isinstance(value, float) and not value.is_integer():
+        return False
+    return 0 <= value <= MAX_SAFE_INTEGER
+
+
+def _fields(usage: Usage | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(usage, Usage):
+        return usage.to_wire()
+    return usage if isinstance(usage, Mapping) else {}
+
+
+def _has_split(fields: Mapping[str, Any]) -> bool:
+    return "cacheWrite5mTokens" in fields or "cacheWrite1hTokens" in fields
+
+
+def _or_zero(fields: Mapping[str, Any], name: str) -> Any:
+    share = fields.get(name)
+    return 0 if share is None else share
+
+
+def _clamp(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0
+    if isinstance(value, float):
+        if value - value != 0:
+            return 0
+        value = math.ceil(value)
+    return max(0, min(int(value), MAX_SAFE_INTEGER))
+
+
+def _clamp_present(fields: Mapping[str, Any], name: str) -> int | None:
+    return _clamp(fields[name]) if name in fields else None
+
+
+# A usage of any JSON values is judged as the original judges it, and the original adds and compares
+# with ECMAScript's operators: text concatenates, null counts 0, an absent field is not a number.
+
+
+def _plus(left: Any, right: Any) -> float | str:
+    left, right = _primitive(left), _primitive(right)
+    if isinstance(left, str) or isinstance(right, str):
+        return _text(left) + _text(right)
+    return _number(left) + _number(right)
+
+
+def _exceeds(left: float | str, right: Any) -> bool:
+    right = _primitive(right)
+    if isinstance(left, str) and isinstance(right, str):
+        return left.encode("utf-16-be", "surrogatepass") > right.encode("utf-16-be", "surrogatepass")
+    return _number(left) > _number(right)
+
+
+def _same_number(left: float | str, right: Any) -> bool:
+    if isinstance(left, str) or isinstance(right, str):
+        return isinstance(left, str) and left == right
+    return not isinstance(right, bool) and isinstance(right, (int, float)) and left == _number(right)
+
+
+def _primitive(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return "[object Object]"
+    if isinstance(value, (list, tuple)):
+        return ",".join("" if item is None else _text(_primitive(item)) for item in value)
+    return value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is _ABSENT:
+        return "undefined"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    number = _number(value)
+    if number - number != 0:
+        return "NaN" if number != number else ("Infinity" if number > 0 else "-Infinity")
+    return format_number(number)
+
+
+def _number(value: Any) -> float:
+    if value is _ABSENT:
+        return math.nan
+    if value is None:
+        return 0.0
+    try:
+        return _parse_number(value) if isinstance(value, str) else float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _parse_number(text: str) -> float:
+    text = text.strip()
+    if not text:
+        return 0.0
+    base = {"0x": 16, "0o": 8, "0b": 2}.get(text[:2].lower())
+    try:
+        if "_" in text:
+            return math.nan
+        if base is not None:
+            return float(int(text[2:], base))
+        return float(text) if text[-1].isdigit() or text[-1] == "." else _infinity(text)
+    except ValueError:
+        return math.nan
+
+
+def _infinity(text: str) -> float:
+    return {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}.get(text, math.nan)
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    if left is None:
+        return right
+    return left if right is None else left + right

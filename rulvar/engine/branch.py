@@ -1,0 +1,117 @@
+"""Where a call stands while a run executes: its branch, its scope, its span.
+
+A branch is a line of execution that the engine started: the body, a branch of ``parallel``, an item
+of a pipeline. It knows whether it can still move, so that the run suspends exactly when every branch
+waits for an external answer. A place is what a context variable carries: plain ``asyncio`` code
+inside a branch keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rulvar.engine.workflow import Workflow
+
+__all__ = ["CURRENT_PLACE", "Branch", "Liveness", "Place"]
+
+
+class Liveness:
+    """Counts the branches of a run that can move; tells when none can."""
+
+    __slots__ = ("moving", "on_still")
+
+    def __init__(self, on_still: Callable[[], None]) -> None:
+        self.moving = 0
+        self.on_still = on_still
+
+
+class Branch:
+    """One line of execution.
+
+    It stands still while something in it waits (an external answer) or has handed over to branches
+    of its own, and nothing in it is busy.
+    """
+
+    __slots__ = ("_busy", "_handed_over", "_liveness", "_moving", "_waiting")
+
+    def __init__(self, liveness: Liveness) -> None:
+        self._liveness = liveness
+        self._busy = 0
+        self._waiting = 0
+        self._handed_over = 0
+        self._moving = True
+        liveness.moving += 1
+
+    def busy(self, by: int) -> None:
+        """Count calls that make progress by themselves."""
+        self._busy += by
+        self._settle()
+
+    def waiting(self, by: int) -> None:
+        """Count waits for an external answer."""
+        self._waiting += by
+        self._settle()
+
+    def hand_over(self, by: int) -> None:
+        """Count calls that wait for branches of their own."""
+        self._handed_over += by
+        self._settle()
+
+    def end(self) -> None:
+        """The line of execution is over."""
+        if self._moving:
+            self._moving = False
+            self._stop_one()
+
+    def _settle(self) -> None:
+        moving = self._busy > 0 or (self._waiting == 0 and self._handed_over == 0)
+        if moving is self._moving:
+            return
+        self._moving = moving
+        if moving:
+            self._liveness.moving += 1
+        else:
+            self._stop_one()
+
+    def _stop_one(self) -> None:
+        self._liveness.moving -= 1
+        if self._liveness.moving == 0:
+            self._liveness.on_still()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call stands: carried by a context variable, replaced on the way down.
+
+    Attributes:
+        run: the run it belongs to.
+        branch: its line of execution.
+        scope: the scope path in the journal.
+        span: span id of what is around it.
+        phase: the phase it is accounted to.
+        workflow: the workflow whose defaults hold.
+        account: the budget account that pays.
+        depth: how many child workflows deep.
+        step: label of the step it runs in, or None.
+    """
+
+    run: Any
+    branch: Branch
+    scope: str
+    span: str
+    workflow: Workflow[Any]
+    phase: str | None = None
+    account: str = "run"
+    depth: int = 0
+    step: str | None = None
+
+    def at(self, **changes: Any) -> Place:
+        """Return a place that differs in some fields."""
+        return replace(self, **changes)
+
+
+CURRENT_PLACE: ContextVar[Place | None] = ContextVar("rulvar_place", default=None)

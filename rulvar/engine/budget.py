@@ -1,0 +1,179 @@
+"""Money of a run while it executes: admission of calls, the ledger, and what may still be spent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rulvar.contracts.capabilities import ModelCaps
+from rulvar.contracts.usage import Usage
+from rulvar.errors import AdmissionRejectedError, BudgetExhaustedError
+from rulvar.kernel.admission import Estimate, estimate
+from rulvar.kernel.ledger import Denial, Ledger, Reservation, usd
+from rulvar.runtime.pricing import affordable_output_tokens
+
+if TYPE_CHECKING:
+    from rulvar.engine.branch import Place
+    from rulvar.engine.run import Run
+
+__all__ = ["Budget", "BudgetView", "Remaining", "Spent"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a run has spent so far, earlier segments included."""
+
+    usd: float
+    usage: Usage
+    agents_spawned: int
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"usd": self.usd, "usage": self.usage.to_wire(), "agentsSpawned": self.agents_spawned}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remaining:
+    """What a run may still spend; ``usd`` is None without a ceiling."""
+
+    usd: float | None
+    spawns: int
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"usd": self.usd, "spawns": self.spawns}
+
+
+class Budget:
+    """The ledger of a run, with the events and errors around it."""
+
+    def __init__(self, run: Run, ceiling_usd: float | None) -> None:
+        self._run = run
+        self._defaults = run.engine.budget_defaults
+        self.ceiling_usd = ceiling_usd
+        self.ledger = Ledger(ceiling_usd, run.spend.total_usd)
+        self.spawned = sum(
+            1 for item in run.index.operations.values() if item.first.kind in ("agent", "child")
+        )
+        self.children: dict[str, int] = {}
+        self.denied: BudgetExhaustedError | None = None
+
+    def estimate(self, call: float | None, profile: float | None, counted: float | None = None) -> Estimate:
+        """Return what is promised for a call."""
+        return estimate(call, profile, counted, self._defaults)
+
+    def reserve(self, place: Place, amount: Estimate) -> Reservation:
+        """Promise an amount for a call at a place.
+
+        Raises:
+            BudgetExhaustedError: an account of the chain does not admit it.
+        """
+        verdict = self.ledger.reserve(place.account, amount.reserve_usd)
+        if isinstance(verdict, Denial):
+            raise self._exhausted(verdict)
+        self.announce()
+        return verdict
+
+    def count_spawn(self) -> None:
+        """Count one more agent or child against the run's lifetime cap.
+
+        Raises:
+            AdmissionRejectedError: the cap is reached.
+        """
+        if self.spawned >= self._defaults.max_spawns:
+            raise AdmissionRejectedError(
+                f"the run has started {self.spawned} agents and children, as many as it may "
+                "(budget_defaults max_spawns)",
+                data={"reason": {"code": "spawn_cap"}},
+            )
+        self.spawned += 1
+
+    def settle(self, place: Place, reservation: Reservation, cost_usd: float | None) -> None:
+        """Book what an exchange or a call cost."""
+        if cost_usd:
+            self.ledger.spend(place.account, cost_usd)
+
+    def release(self, reservation: Reservation) -> None:
+        """Give a call's promise back."""
+        self.ledger.release(reservation)
+        self.announce()
+
+    def open_child(self, place: Place, scope: str) -> None:
+        """Open the account of a child workflow."""
+        self.ledger.open(scope, place.account, self._defaults.child_fraction)
+
+    def output_bound(
+        self, reservation: Reservation, reference: str, caps: ModelCaps, input_tokens: int
+    ) -> int | None:
+        """Return how many output tokens the rest of the budget buys; None is no bound.
+
+        Raises:
+            BudgetExhaustedError: the rest does not buy one useful turn.
+        """
+        rest = self.ledger.affordable(reservation)
+        pricing = self._run.engine.price_of(reference)
+        if rest is None or pricing is None:
+            return None
+        tokens = affordable_output_tokens(pricing, rest, input_tokens)
+        if math.isinf(tokens) or tokens >= caps.max_output_tokens:
+            return None
+        least = max(1, caps.min_output_tokens_per_turn or 1)
+        if tokens < least:
+            account = self.ledger.account(reservation.account.name)
+            raise self._exhausted(
+                Denial(account.name, account.ceiling or 0, account.spent, account.reserved, 0)
+            )
+        return int(tokens)
+
+    def announce(self) -> None:
+        """Emit the state of the run's account."""
+        root = self.ledger.root
+        facts = {
+            "spentUsd": self._run.spend.total_usd,
+            "remainingUsd": None if root.ceiling is None else usd(max(0, root.ceiling - root.spent)),
+            "committedReserveUsd": usd(root.reserved),
+        }
+        self._run.bus.emit("budget:update", self._run.root.span, None, facts)
+
+    def view(self) -> BudgetView:
+        """Return what a workflow sees of its budget."""
+        return BudgetView(self)
+
+    def spent(self) -> Spent:
+        """Return what the run has spent."""
+        spend = self._run.spend
+        return Spent(usd=spend.total_usd, usage=spend.usage, agents_spawned=spend.agents)
+
+    def remaining(self) -> Remaining:
+        """Return what the run may still spend."""
+        left = self.ledger.root.remaining
+        return Remaining(
+            usd=None if left is None else usd(left), spawns=self._defaults.max_spawns - self.spawned
+        )
+
+    def _exhausted(self, denial: Denial) -> BudgetExhaustedError:
+        error = BudgetExhaustedError(
+            f"the budget of {denial.account!r} does not admit this call: ceiling {usd(denial.ceiling)} USD, spent "
+            f"{usd(denial.spent)}, promised {usd(denial.reserved)}, asked {usd(denial.proposed)}",
+            data=denial.to_wire(),
+        )
+        self.denied = error
+        return error
+
+
+class BudgetView:
+    """``ctx.budget``: what was spent, and what is left."""
+
+    __slots__ = ("_budget",)
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    def spent(self) -> Spent:
+        """Return what the run has spent so far."""
+        return self._budget.spent()
+
+    def remaining(self) -> Remaining:
+        """Return what the run may still spend."""
+        return self._budget.remaining()

@@ -1,0 +1,108 @@
+"""The event bus of a run: keeps the complete stream, and hands events to listeners."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from rulvar.contracts.events import Event
+from rulvar.contracts.ports.clock import Clock, iso_ms
+
+__all__ = ["EventBus"]
+
+Listener = Callable[[Event], None]
+
+
+class EventBus:
+    """Events of one handle, in order and without gaps, however late a reader comes.
+
+    Emitting never waits and never raises: a listener that throws is cut off and the error kept.
+    """
+
+    def __init__(self, run_id: str, first_seq: int, clock: Clock) -> None:
+        self._run_id = run_id
+        self._first_seq = first_seq
+        self._clock = clock
+        self._raw: list[tuple[str, int, str, str | None, bool, dict[str, Any]]] = []
+        self._listeners: list[tuple[str, Listener]] = []
+        self._waiting: list[asyncio.Future[None]] = []
+        self._closed = False
+        self.listener_errors: list[Exception] = []
+
+    def emit(
+        self, type_: str, span: str, parent: str | None, fields: dict[str, Any], replayed: bool = False
+    ) -> None:
+        """Add an event; ``fields`` are the wire names of its own fields."""
+        self._raw.append((type_, self._clock.now_ms(), span, parent, replayed, fields))
+        if self._listeners:
+            self._notify(type_)
+        if self._waiting:
+            self._wake()
+
+    def close(self) -> None:
+        """End the stream: readers finish once they have seen everything."""
+        self._closed = True
+        self._wake()
+
+    def subscribe(self, type_: str, callback: Listener) -> Callable[[], None]:
+        """Call back for every event of a type from now on (``"*"``: of any type)."""
+        item = (type_, callback)
+        self._listeners.append(item)
+
+        def unsubscribe() -> None:
+            if item in self._listeners:
+                self._listeners.remove(item)
+
+        return unsubscribe
+
+    def seen(self) -> list[Event]:
+        """Return the events so far."""
+        return [self._event(index) for index in range(len(self._raw))]
+
+    async def stream(self) -> AsyncIterator[Event]:
+        """Yield every event from the first to the last, waiting for those to come."""
+        index = 0
+        while True:
+            while index < len(self._raw):
+                yield self._event(index)
+                index += 1
+            if self._closed:
+                return
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+
+    def _event(self, index: int) -> Event:
+        type_, now_ms, span, parent, replayed, fields = self._raw[index]
+        wire: dict[str, Any] = {
+            "runId": self._run_id,
+            "seq": self._first_seq + index,
+            "ts": iso_ms(now_ms),
+            "spanId": span,
+        }
+        if parent is not None:
+            wire["parentSpanId"] = parent
+        if replayed:
+            wire["replayed"] = True
+        wire["type"] = type_
+        wire.update(fields)
+        return Event(wire)
+
+    def _notify(self, type_: str) -> None:
+        event = self._event(len(self._raw) - 1)
+        for item in list(self._listeners):
+            wanted, callback = item
+            if wanted in (type_, "*"):
+                try:
+                    callback(event)
+                except Exception as error:  # a listener's fault must not reach the run
+                    self.listener_errors.append(error)
+                    if item in self._listeners:
+                        self._listeners.remove(item)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)

@@ -1,0 +1,422 @@
+"""The engine: models, stores and registries, and the runs over them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from rulvar.contracts.capabilities import ModelPricing
+from rulvar.contracts.ids import UlidSource, check_run_id
+from rulvar.contracts.jsonable import fragment, journal_form, journal_value
+from rulvar.contracts.ports.clock import Clock, Entropy, SystemClock, SystemEntropy, iso_ms
+from rulvar.contracts.ports.observer import EngineObserver
+from rulvar.contracts.ports.provider import Adapter
+from rulvar.contracts.ports.store import JournalStore
+from rulvar.contracts.ports.transcripts import TranscriptStore
+from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.engine.ambient import ambient_observers
+from rulvar.engine.bus import EventBus
+from rulvar.engine.ctx import Ctx
+from rulvar.engine.handle import ResumeHandle, RunHandle
+from rulvar.engine.journal import JournalWriter
+from rulvar.engine.run import Run, RunRequest
+from rulvar.engine.segment import Segment
+from rulvar.engine.sites import SiteFinder
+from rulvar.engine.waits import describe_wait, refuse_payload, resolution_wire
+from rulvar.engine.workflow import Workflow, define_workflow
+from rulvar.errors import ConfigError, ResolutionError, RunNotFoundError
+from rulvar.kernel.admission import BudgetDefaults, check_usd
+from rulvar.kernel.matching import JournalIndex
+from rulvar.runtime.agent import AgentProfile
+from rulvar.runtime.retry import RetryPolicy
+from rulvar.stores.memory import InMemoryStore, InMemoryTranscripts
+from rulvar.tools.gate import Permissions
+
+__all__ = ["Engine"]
+
+
+class Engine:
+    """Runs workflows.
+
+    Args:
+        adapters: the providers of models; a model reference is ``adapter id:model``.
+        journal: where runs are kept; in memory unless told otherwise.
+        transcripts: where conversations and checkpoints are kept; beside the journal unless told otherwise.
+        routing: role to model reference; ``{"loop": "fake:fake-model"}`` serves plain calls.
+        profiles: agent type to AgentProfile or mapping.
+        permissions: rules of the tool gate: ``deny``, ``ask``, ``allow``, ``default``.
+        pricing: model reference to price table, over what the adapter declares.
+        budget_defaults: bounds of every run; see BudgetDefaults.
+        concurrency: how many model calls may be under way at once; None is no bound.
+        retry: default RetryPolicy of model calls.
+        clock, entropy: where time and chance come from.
+        workflows: workflows that may be named in ``ctx.workflow`` and ``resume``.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+
+    def __init__(
+        self,
+        *,
+        adapters: Iterable[Adapter] = (),
+        journal: JournalStore | None = None,
+        transcripts: TranscriptStore | None = None,
+        routing: Mapping[str, Any] | None = None,
+        profiles: Mapping[str, AgentProfile | Mapping[str, Any]] | None = None,
+        permissions: Permissions | Mapping[str, Any] | None = None,
+        pricing: Mapping[str, ModelPricing | Mapping[str, Any]] | None = None,
+        budget_defaults: BudgetDefaults | Mapping[str, Any] | None = None,
+        concurrency: int | None = None,
+        retry: RetryPolicy | Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        workflows: Iterable[Workflow[Any]] = (),
+    ) -> None:
+        self.store: JournalStore = InMemoryStore() if journal is None else journal
+        self.transcripts: TranscriptStore = transcripts or _transcripts_of(self.store)
+        self.clock: Clock = clock or SystemClock()
+        self.entropy: Entropy = entropy or SystemEntropy()
+        self.routing = dict(routing or {})
+        self.permissions = Permissions.of(permissions)
+        self.retry = RetryPolicy.of(retry)
+        self.budget_defaults = BudgetDefaults.of(budget_defaults)
+        self.observers: tuple[EngineObserver, ...] = ambient_observers()
+        self._adapters = _adapters_by_id(adapters)
+        self._profiles = {name: AgentProfile.of(name, item) for name, item in (profiles or {}).items()}
+        self._pricing = {reference: _pricing(reference, item) for reference, item in (pricing or {}).items()}
+        self._slots = _slots(concurrency)
+        self._workflows = {item.name: item for item in workflows}
+        self._ulids = UlidSource(self.clock.now_ms)
+        self._running: set[asyncio.Task[Any]] = set()
+        self._handles: dict[asyncio.Task[Any], RunHandle] = {}
+        self._sites = SiteFinder()
+        self._schema_hashes: dict[int, tuple[SchemaContract, str]] = {}
+        self._schemas: dict[Any, SchemaContract] = {}
+        for observer in self.observers:
+            observer.engine_created(self._adapters)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Cancel what still runs, wait for it to settle, and close the stores."""
+        for handle in list(self._handles.values()):
+            await handle.cancel("the engine was closed")
+        for store in (self.store, self.transcripts):
+            close = getattr(store, "close", None)
+            if close is not None:
+                outcome = close()
+                if asyncio.iscoroutine(outcome):
+                    await outcome
+
+    # -- runs ----------------------------------------------------------------------------
+
+    def run(
+        self,
+        wf: Workflow[Any] | str,
+        args: Any = None,
+        *,
+        run_id: str | None = None,
+        budget_usd: float | None = None,
+        deadline_at: datetime | float | None = None,
+        name: str | None = None,
+        tags: Iterable[str] = (),
+        scope: Mapping[str, Any] | None = None,
+        config_fingerprint: str | None = None,
+    ) -> RunHandle:
+        """Start a run and return its handle at once; the workflow runs on the current event loop.
+
+        Args:
+            args: anything with a JSON form; it is checked against the workflow's ``args``.
+            run_id: 1 to 200 characters of ``A-Z a-z 0-9 . _ -``; a ULID unless given.
+            budget_usd: ceiling of the run in USD; no bound unless given. It holds over every resume.
+            deadline_at: aware datetime or epoch seconds at which the run is cancelled.
+            name, tags: for people who look runs up.
+            scope: what the run belongs to (a tenant, a project); journaled before anything runs.
+            config_fingerprint: kept in the meta row.
+
+        Raises:
+            ConfigError, NonSerializableValueError: an argument is wrong; nothing has started then.
+        """
+        workflow = self.workflow_of(wf)
+        request = RunRequest(
+            run_id=check_run_id(run_id) if run_id is not None else self._ulids.mint(),
+            workflow=workflow,
+            args=args,
+            args_json=None if args is None else journal_form(args, f"run of {workflow.name!r}: args"),
+            budget_usd=check_usd(budget_usd, "budget_usd"),
+            deadline_ms=_deadline_ms(deadline_at),
+            name=name,
+            tags=tuple(tags),
+            scope=None if scope is None else journal_value(dict(scope), "run scope"),
+            config_fingerprint=config_fingerprint,
+        )
+        handle = RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock))
+        return self._start(handle, request)
+
+    def resume(
+        self,
+        run_id: str,
+        wf: Workflow[Any] | str | None = None,
+        *,
+        args: Any = None,
+        dry_run: bool = False,
+        invalidate: Iterable[int] = (),
+        budget_usd: float | None = None,
+        deadline_at: datetime | float | None = None,
+    ) -> ResumeHandle:
+        """Continue a run from its journal: finished calls are served, the rest is done.
+
+        Args:
+            wf: the workflow; may be left out when the engine knows it by the recorded name.
+            args: the arguments that the run was started with; others are refused.
+            dry_run: write nothing, and stop at the first call that would go live with a
+                ``journal_miss`` error in the outcome.
+            invalidate: seqs of memoized failures that are to be run again.
+            budget_usd: another ceiling from now on; journaled. The recorded one holds unless given.
+            deadline_at: as in :meth:`run`, for this segment.
+        """
+        check_run_id(run_id)
+        workflow = None if wf is None else self.workflow_of(wf)
+        request = RunRequest(
+            run_id=run_id,
+            workflow=workflow or define_workflow("unknown", _unknown),
+            args=args,
+            args_json=None if args is None else journal_form(args, f"resume of {run_id!r}: args"),
+            resumed=True,
+            strict=dry_run,
+            budget_usd=check_usd(budget_usd, "budget_usd"),
+            deadline_ms=_deadline_ms(deadline_at),
+            invalidate=tuple(invalidate),
+        )
+        handle = ResumeHandle(self, run_id, EventBus(run_id, 0, self.clock))
+        self._start(handle, request, known=workflow is not None)
+        return handle
+
+    def _start(self, handle: RunHandle, request: RunRequest, *, known: bool = True) -> RunHandle:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise ConfigError("engine.run needs a running event loop: call it from async code") from None
+        segment = Segment(self, handle, request, workflow_is_known=known)
+        task = loop.create_task(segment.execute(), name=f"rulvar run {request.run_id}")
+        handle._task = task
+        self._handles[task] = handle
+        task.add_done_callback(self._forget)
+        return handle
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._handles.pop(task, None)
+        if not task.cancelled():
+            task.exception()  # a caller that never awaits the result is no error of the loop
+
+    async def resolve_external(self, run_id: str, key: str, value: Any) -> None:
+        """Journal the answer to an open wait of a run that is not live.
+
+        Raises:
+            ResolutionError: no open wait has that key, or its schema refuses the value.
+            RunNotFoundError: the store has no such run.
+        """
+        entries = await self.store.load(check_run_id(run_id))
+        if not entries and await self.store.load_meta(run_id) is None:
+            raise RunNotFoundError(f"no run {run_id!r} in the store", data={"runId": run_id})
+        index = JournalIndex(entries)
+        waits = {
+            describe_wait(operation.first).key: operation.first
+            for operation in index.operations.values()
+            if operation.first.kind in ("external", "approval") and operation.resolution is None
+        }
+        first = waits.get(key)
+        if first is None:
+            names = ", ".join(map(repr, waits)) or "none"
+            raise ResolutionError(
+                f"run {run_id!r} does not wait for {key!r}; open waits: {names}", data={"key": key}
+            )
+        refuse_payload(describe_wait(first), value)
+        data = journal_form(value, f"resolve_external({key!r})")
+        writer = JournalWriter(self.store, run_id, index.next_seq)
+        now = iso_ms(self.clock.now_ms())
+        await writer.append(resolution_wire(first.seq, first.scope, first.span_id, fragment(data), now))
+
+    # -- registries ----------------------------------------------------------------------
+
+    def workflow_of(self, wf: Workflow[Any] | str) -> Workflow[Any]:
+        """Return a workflow, looking a name up.
+
+        Raises:
+            ConfigError: no workflow of that name, or something that is none.
+        """
+        if isinstance(wf, Workflow):
+            return wf
+        if isinstance(wf, str):
+            if wf in self._workflows:
+                return self._workflows[wf]
+            known = ", ".join(map(repr, sorted(self._workflows))) or "none"
+            raise ConfigError(
+                f"no workflow named {wf!r}; the engine knows: {known}", data={"field": "workflow"}
+            )
+        raise ConfigError(
+            f"expected a workflow made by @workflow, got {type(wf).__name__}; decorate the function, or use "
+            "define_workflow(name, fn)",
+            data={"field": "workflow"},
+        )
+
+    def adapter(self, adapter_id: str) -> Adapter:
+        """Return an adapter by id.
+
+        Raises:
+            ConfigError: no adapter has that id.
+        """
+        adapter = self._adapters.get(adapter_id)
+        if adapter is None:
+            known = ", ".join(map(repr, sorted(self._adapters))) or "none"
+            raise ConfigError(
+                f"no adapter {adapter_id!r}; the engine has: {known}", data={"field": "adapters"}
+            )
+        return adapter
+
+    def profile(self, agent_type: str) -> AgentProfile:
+        """Return the profile of an agent type; ``""`` is the plain one.
+
+        Raises:
+            ConfigError: no profile of that name.
+        """
+        if not agent_type:
+            return AgentProfile()
+        profile = self._profiles.get(agent_type)
+        if profile is None:
+            known = ", ".join(map(repr, sorted(self._profiles))) or "none"
+            raise ConfigError(
+                f"no profile for agent_type {agent_type!r}; the engine has: {known}",
+                data={"field": "agent_type"},
+            )
+        return profile
+
+    def price_of(self, reference: str) -> ModelPricing | None:
+        """Return the price of a model reference, or None when nothing knows one."""
+        if reference in self._pricing:
+            return self._pricing[reference]
+        adapter_id, _, model = reference.partition(":")
+        adapter = self._adapters.get(adapter_id)
+        if adapter is None:
+            return None
+        try:
+            return adapter.caps(model).pricing
+        except ConfigError:
+            return None
+
+    def schema(self, schema: Any, what: str) -> SchemaContract:
+        """Return the contract of a schema; each schema object is read once."""
+        key = schema if isinstance(schema, type) else None
+        if key is None:
+            return schema_contract(schema, what)
+        contract = self._schemas.get(key)
+        if contract is None:
+            contract = self._schemas[key] = schema_contract(schema, what)
+        return contract
+
+    def hash_of_schema(self, contract: SchemaContract, compute: Callable[[Any], str]) -> str:
+        """Return the hash of a contract's schema, computed once per contract object."""
+        known = self._schema_hashes.get(id(contract))
+        if known is not None and known[0] is contract:
+            return known[1]
+        hashed = compute(contract.json)
+        if len(self._schema_hashes) > 1024:
+            self._schema_hashes.clear()
+        self._schema_hashes[id(contract)] = (contract, hashed)
+        return hashed
+
+    @contextlib.asynccontextmanager
+    async def model_slot(self) -> AsyncIterator[None]:
+        """Hold one of the model calls that may be under way at once."""
+        if self._slots is None:
+            yield
+        else:
+            async with self._slots:
+                yield
+
+    def site_finder(self, run: Run) -> SiteFinder | None:
+        """Return what finds call sites, when somebody asks for them."""
+        wanted = run.strict or any(observer.wants_sites for observer in self.observers)
+        return self._sites if wanted else None
+
+    def mint_id(self) -> str:
+        """Return a new ULID."""
+        return self._ulids.mint()
+
+    def ctx_of(self, run: Run) -> Ctx:
+        """Return the ctx of a run."""
+        return Ctx(run)
+
+
+def _transcripts_of(store: JournalStore) -> TranscriptStore:
+    beside: TranscriptStore | None = getattr(store, "transcripts", None)
+    return InMemoryTranscripts() if beside is None else beside
+
+
+def _deadline_ms(deadline: datetime | float | None) -> int | None:
+    if deadline is None:
+        return None
+    if isinstance(deadline, datetime):
+        if deadline.tzinfo is None:
+            raise ConfigError(
+                "deadline_at: expected an aware datetime, got a naive one", data={"field": "deadline_at"}
+            )
+        return int(deadline.timestamp() * 1000)
+    if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or deadline - deadline != 0:
+        raise ConfigError(
+            "deadline_at: expected an aware datetime or epoch seconds", data={"field": "deadline_at"}
+        )
+    return int(deadline * 1000)
+
+
+async def _unknown(ctx: Ctx, args: Any) -> None:
+    raise ConfigError("this workflow is not known")
+
+
+def _adapters_by_id(adapters: Iterable[Adapter]) -> dict[str, Adapter]:
+    by_id: dict[str, Adapter] = {}
+    for number, adapter in enumerate(adapters):
+        if not callable(getattr(adapter, "stream", None)) or not isinstance(
+            getattr(adapter, "id", None), str
+        ):
+            raise ConfigError(
+                f"adapters[{number}]: {type(adapter).__name__} is no adapter; it needs id, caps() and stream()",
+                data={"field": f"adapters[{number}]"},
+            )
+        if adapter.id in by_id:
+            raise ConfigError(
+                f"adapters[{number}]: two adapters have the id {adapter.id!r}", data={"field": "adapters"}
+            )
+        by_id[adapter.id] = adapter
+    return by_id
+
+
+def _pricing(reference: str, pricing: ModelPricing | Mapping[str, Any]) -> ModelPricing:
+    if isinstance(pricing, ModelPricing):
+        return pricing
+    try:
+        return ModelPricing.from_wire(pricing)
+    except ConfigError as error:
+        raise ConfigError(f"pricing[{reference!r}]: {error.message}", data={"field": "pricing"}) from None
+
+
+def _slots(concurrency: int | None) -> asyncio.Semaphore | None:
+    if concurrency is None:
+        return None
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
+        raise ConfigError(
+            f"concurrency={concurrency!r}: expected an integer from 1 up, or None",
+            data={"field": "concurrency"},
+        )
+    return asyncio.Semaphore(concurrency)

@@ -1,0 +1,94 @@
+"""What a caller holds of a run: its result, its events, its waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from rulvar.contracts.events import Event
+from rulvar.contracts.outcome import Outcome, Preview, RunStatus
+from rulvar.engine.bus import EventBus
+
+if TYPE_CHECKING:
+    from rulvar.engine.engine import Engine
+    from rulvar.engine.run import Run
+
+__all__ = ["ResumeHandle", "RunHandle"]
+
+
+class RunHandle:
+    """One execution segment of a run, under way or settled."""
+
+    def __init__(self, engine: Engine, run_id: str, bus: EventBus) -> None:
+        self.run_id = run_id
+        self._engine = engine
+        self._bus = bus
+        self._run: Run | None = None
+        self._task: asyncio.Task[Outcome] | None = None
+        self._status: RunStatus = "running"
+        self._preview = Preview()
+
+    @property
+    def status(self) -> RunStatus:
+        """``running``, or how the segment ended."""
+        return self._status
+
+    async def result(self) -> Outcome:
+        """Return how the segment ended; awaiting again gives the same object.
+
+        Raises:
+            ConfigError, JournalCompatibilityError, JournalOrderViolation, RunNotFoundError: the run
+                could not start. What goes wrong in a run is in the outcome and is never raised.
+        """
+        assert self._task is not None
+        return await asyncio.shield(self._task)
+
+    @property
+    def events(self) -> AsyncIterator[Event]:
+        """The complete stream of events from the first on, however late it is read."""
+        return self._bus.stream()
+
+    def events_seen(self) -> list[Event]:
+        """Return the events so far."""
+        return self._bus.seen()
+
+    def on(self, type_: str, callback: Callable[[Event], None]) -> Callable[[], None]:
+        """Call back for every event of a type from now on (``"*"``: any); return what stops it."""
+        return self._bus.subscribe(type_, callback)
+
+    async def resolve_external(self, key: str, value: Any) -> None:
+        """Answer an open wait.
+
+        While the run is live its branch goes on. On a settled run the answer is journaled, and the
+        next resume reads it: the settled segment is not restarted.
+
+        Raises:
+            ResolutionError: no open wait has that key, or its schema refuses the value.
+        """
+        run = self._run
+        if run is not None and self._task is not None and not self._task.done() and not run.suspended:
+            await run.waits.resolve(key, value)
+            return
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        await self._engine.resolve_external(self.run_id, key, value)
+
+    async def cancel(self, reason: str = "cancelled") -> None:
+        """Cancel the run and wait until it has settled; a settled run is left alone."""
+        if self._task is None or self._task.done():
+            return
+        if self._run is not None:
+            self._run.cancel(reason)
+        else:
+            self._task.cancel()
+        await asyncio.wait([self._task])
+
+
+class ResumeHandle(RunHandle):
+    """A resumed run: a handle that also tells what the journal served."""
+
+    async def preview(self) -> Preview:
+        """Return what was served from the journal and what was not, once the segment has ended."""
+        await self.result()
+        return self._preview

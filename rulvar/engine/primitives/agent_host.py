@@ -1,0 +1,225 @@
+"""What acts for an agent loop inside a run: journal, tools, transcripts, events."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from rulvar.contracts.canonical import decode_json, encode_json
+from rulvar.contracts.capabilities import ModelCaps
+from rulvar.contracts.messages import ChatRequest, Msg, Part, TextPart, ToolCallPart
+from rulvar.contracts.stream import WireError
+from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.engine.primitives.approval import wait_approval
+from rulvar.engine.run import Claim, Opened, Run
+from rulvar.kernel.ledger import Reservation
+from rulvar.kernel.scope import agent_scope
+from rulvar.runtime.loop import AgentTask, LoopState, decode_checkpoint, encode_checkpoint
+from rulvar.runtime.turn import Turn
+from rulvar.tools.gate import Decision, decide
+from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, invoke_tool, unknown_tool
+from rulvar.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from rulvar.engine.primitives.agent import AgentPlan
+
+__all__ = ["AgentHost", "load_checkpoint"]
+
+
+class AgentHost:
+    """The host of one agent loop; see ``runtime.loop.LoopHost``."""
+
+    def __init__(
+        self,
+        run: Run,
+        place: Place,
+        plan: AgentPlan,
+        opened: Opened,
+        task: AgentTask,
+        reservation: Reservation,
+    ) -> None:
+        self._run = run
+        self._place = place
+        self._plan = plan
+        self._opened = opened
+        self._task = task
+        self.reservation = reservation
+        self._turn = 0
+        self.checkpoint_ref: str | None = None
+
+    async def exchanged(self, record: dict[str, Any], request: ChatRequest, turn: Turn) -> None:
+        """Journal one exchange, and tell observers what served it."""
+        run, opened = self._run, self._opened
+        run.decide_soon(
+            opened.scope,
+            f"pc:{opened.seq}:{record['ordinal']}",
+            opened.span,
+            {"decisionType": "provider-call", "agentRef": opened.seq, "record": record},
+        )
+        self._turn += 1
+        cost = run.spend.price(self._plan.choice.reference, turn.usage)
+        run.budget.settle(self._place, self.reservation, cost)
+        run.budget.announce()
+        if run.observers:
+            plan = self._plan
+            run.observe_call(
+                "agent",
+                opened.scope,
+                plan.key,
+                turn.served,
+                plan.site,
+                label=plan.options.label,
+                agent_type=plan.agent_type or None,
+                turn=self._turn,
+                adapter=plan.choice.adapter_id,
+                model=plan.choice.model,
+                request=request,
+                usage=turn.usage,
+                cost_usd=cost,
+            )
+
+    async def checkpoint(self, state: LoopState) -> None:
+        """Keep the state, so that a resumed call goes on here."""
+        run, opened = self._run, self._opened
+        await run.journal.flush()
+        self.checkpoint_ref = f"{run.run_id}/ckpt/{opened.seq}"
+        wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
+        await run.engine.transcripts.put(self.checkpoint_ref, _dump(wire))
+
+    async def keep_transcript(self, state: LoopState) -> str:
+        """Store the conversation and return its reference."""
+        run = self._run
+        ref = f"{run.run_id}/t{run.transcripts}"
+        run.transcripts += 1
+        messages = [message.to_wire() for message in state.messages]
+        await run.engine.transcripts.put(ref, _dump({"messages": messages}))
+        return ref
+
+    async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
+        """Run one tool call: check, gate, execute."""
+        run, span = self._run, self._opened.span
+        facts: dict[str, Any] = {"toolName": call.name, "toolCallId": call.id}
+        tool = self._plan.toolset.get(call.name)
+        risk = {"risk": tool.risk} if tool is not None and tool.risk is not None else {}
+        run.bus.emit("tool:start", span, self._place.span, {**facts, **risk})
+        started = run.clock.now_ms()
+        if tool is None:
+            outcome, decision = unknown_tool(call.name), Decision("deny", "unknown")
+        else:
+            decision = decide(run.engine.permissions, tool)
+            problem = argument_problem(tool, call.args)
+            if problem is not None:
+                outcome = problem
+            elif decision.verdict == "ask":
+                outcome = await self._ask(tool, call, state)
+            elif decision.verdict == "deny":
+                outcome = denied(tool, decision.reason)
+            else:
+                outcome = await self._execute(tool, call)
+        run.bus.emit(
+            "tool:end",
+            span,
+            self._place.span,
+            {
+                **facts,
+                "outcome": outcome.status,
+                "durationMs": run.clock.now_ms() - started,
+                "verdict": decision.verdict,
+                "decidedBy": decision.decided_by,
+            },
+        )
+        return outcome
+
+    async def _ask(self, tool: Tool, call: ToolCallPart, state: LoopState) -> ToolOutcome:
+        """Ask a human; the run may suspend meanwhile and go on at this very call."""
+        await self.checkpoint(state)
+        answer = await wait_approval(self._run, self._place, self._opened, tool, call.args)
+        if answer.get("decision") == "allow":
+            return await self._execute(tool, call)
+        reason = answer.get("reason")
+        return denied(tool, reason if isinstance(reason, str) else None)
+
+    async def _execute(self, tool: Any, call: ToolCallPart) -> ToolOutcome:
+        # a tool is free code: a ctx call in it belongs to the agent's scope, and is refused like in a step
+        scope = agent_scope(self._opened.scope, self._opened.seq)
+        token = CURRENT_PLACE.set(self._place.at(scope=scope, step=f"tool {call.name}"))
+        try:
+            return await invoke_tool(tool, call.args)
+        finally:
+            CURRENT_PLACE.reset(token)
+
+    def failed(self, error: WireError, *, will_retry: bool) -> None:
+        """Tell that an exchange failed."""
+        facts = {"agentType": self._plan.agent_type, "error": error.to_wire(), "willRetry": will_retry}
+        self._run.bus.emit("agent:error", self._opened.span, self._place.span, facts)
+
+    def schema_retry(self, attempt: int) -> None:
+        """Tell that an answer is asked for again."""
+        facts = {"agentType": self._plan.agent_type, "attempt": attempt, "maxAttempts": 2}
+        self._run.bus.emit("agent:schema-retry", self._opened.span, self._place.span, facts)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait on the engine's clock."""
+        await self._run.clock.sleep(seconds)
+
+    def chance(self) -> float:
+        """Return a number in [0, 1) for jitter."""
+        return self._run.engine.entropy.random()
+
+    def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
+        """Return how many output tokens the rest of the budget buys; None is no bound."""
+        reference = self._plan.choice.reference
+        return self._run.budget.output_bound(self.reservation, reference, caps, _rough_tokens(messages))
+
+    def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Hold one of the engine's model calls."""
+        return self._run.engine.model_slot()
+
+    def on_event(self) -> Any:
+        """Return a callback that emits deltas, when the call streams."""
+        if not self._plan.options.stream:
+            return None
+        run, span, parent = self._run, self._opened.span, self._place.span
+
+        def emit(event: Any) -> None:
+            run.bus.emit("agent:delta", span, parent, {"event": event.to_wire()})
+
+        return emit
+
+
+async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState | None:
+    """Return the state at which a dangling call stopped, or None to start at its first turn."""
+    if claim.action != "rerun" or claim.operation is None or claim.operation.terminal is not None:
+        return None
+    data = await run.engine.transcripts.get(f"{run.run_id}/ckpt/{opened.seq}")
+    if data is None:
+        return None
+    wire = decode_json(data)
+    return decode_checkpoint(wire) if isinstance(wire, dict) else None
+
+
+def _rough_tokens(messages: Sequence[Msg]) -> int:
+    """Estimate the tokens of a conversation: a quarter of its characters, each part rounded up."""
+    return sum(-(-_length(part) // 4) for message in messages for part in message.parts)
+
+
+def _length(part: Part) -> int:
+    return len(part.text) if isinstance(part, TextPart) else len(_dump(part.to_wire()))
+
+
+def _dump(wire: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(wire)
+    except TypeError:
+        return encode_json(_lists(wire))
+
+
+def _lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _lists(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_lists(item) for item in value]
+    return value

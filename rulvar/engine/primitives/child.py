@@ -1,0 +1,219 @@
+"""``ctx.workflow``: a child workflow, admitted by a journaled decision and replayed as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from rulvar.contracts.canonical import decode_json, hash_canonical
+from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.jsonable import fragment, journal_form, journal_value
+from rulvar.contracts.ports.observer import CallSite
+from rulvar.contracts.ports.provider import Served
+from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.engine.primitives.step import wire_error
+from rulvar.engine.run import Call, Run
+from rulvar.engine.workflow import Workflow, takes_args
+from rulvar.errors import AdmissionRejectedError, ConfigError, ControlFlow, RulvarError
+from rulvar.kernel.admission import HARD_MAX_DEPTH, Estimate
+from rulvar.kernel.keys import content_key
+from rulvar.kernel.ledger import Reservation
+from rulvar.kernel.scope import workflow_scope
+
+__all__ = ["run_child"]
+
+
+async def run_child(
+    run: Run, child: Workflow[Any] | str, args: Any, key: str | None, site: CallSite | None
+) -> Any:
+    """Run a child workflow; see ``Ctx.workflow``."""
+    place = run.place()
+    workflow = run.engine.workflow_of(child)
+    what = f"ctx.workflow({workflow.name!r}) args"
+    plain = journal_value(args, what)
+    identity: dict[str, Any] = {"kind": "child", "workflow": workflow.name}
+    if key is None:
+        identity["args"] = plain
+    else:
+        identity["args"] = key  # an explicit key stands where the args stand
+    hashed = content_key(identity)
+    assert hashed is not None
+    scope = workflow_scope(place.scope, workflow.name, run.next_site(place.scope, f"wf:{workflow.name}"))
+    claim = run.claim(place, Call(identity, hashed, workflow.name, site))
+    if claim.action == "skip":
+        return None
+    if claim.action == "replay":
+        assert claim.operation is not None and claim.operation.terminal is not None
+        run.accounting.served_scopes.append(_child_scope(claim.operation.first) or scope)
+        run.observe_call("child", place.scope, hashed, Served(how="journal"), site, label=workflow.name)
+        return claim.operation.terminal.value
+    span = run.next_span()
+    reservation = await _admit(run, place, workflow, scope, span)
+    if reservation is not None:
+        # the child's own calls are promised on the same accounts: its own promise has done its work
+        run.budget.ledger.release(reservation)
+    value = {"workflow": workflow.name, "childScope": scope}
+    opened = await run.begin(place, "child", hashed, span, claim, {"value": value})
+    here = place.at(
+        scope=scope, span=opened.span, workflow=workflow, account=scope, depth=place.depth + 1, phase=None
+    )
+    run.bus.emit("child:start", opened.span, place.span, {"workflow": workflow.name, "scope": scope})
+    status, fields, failure, result = await _body(run, here, workflow, plain)
+    await asyncio.shield(run.finish(opened, status, fields))
+    ended = {"workflow": workflow.name, "scope": scope, "status": status}
+    run.bus.emit("child:end", opened.span, place.span, ended)
+    run.observe_call("child", place.scope, hashed, Served(how="live"), site, label=workflow.name)
+    if failure is not None:
+        raise failure
+    return result
+
+
+async def _body(
+    run: Run, here: Place, workflow: Workflow[Any], args: Any
+) -> tuple[str, Mapping[str, Any], BaseException | None, Any]:
+    """Run a child's body; return its status, its terminal fields, its failure and its value."""
+    token = CURRENT_PLACE.set(here)
+    try:
+        if workflow.args is not None:
+            _check_args(workflow, args)
+            args = workflow.args.revive(args)
+        body = workflow.body
+        value = await (
+            body(run.engine.ctx_of(run), args) if takes_args(body) else body(run.engine.ctx_of(run))
+        )
+        data = journal_form(value, f"workflow {workflow.name!r} result")
+        return "ok", {"value": fragment(data)}, None, decode_json(data)
+    except (asyncio.CancelledError, ControlFlow) as error:
+        if isinstance(error, ControlFlow):
+            raise  # the child stays dangling: it goes on when the run does
+        return "cancelled", {}, error, None
+    except Exception as error:
+        return "error", {"error": wire_error(error)}, error, None
+    finally:
+        CURRENT_PLACE.reset(token)
+
+
+async def _admit(
+    run: Run, place: Place, workflow: Workflow[Any], scope: str, span: str
+) -> Reservation | None:
+    """Journal whether the child may start, and open its account; a recorded decision stands."""
+    recorded = _recorded_admission(run, place.scope, scope)
+    if recorded is not None:
+        _raise_rejection(run, workflow, recorded)
+        run.budget.open_child(place, scope)
+        return None
+    promise = run.budget.estimate(None, None)
+    reservation = (
+        None if place.depth + 1 > run.engine.budget_defaults.max_depth else run.budget.reserve(place, promise)
+    )
+    decision = _decision(run, place, workflow, promise, admitted=reservation is not None)
+    await run.decide(
+        place.scope,
+        "",
+        span,
+        {
+            "decisionType": "spawn-admission",
+            "origin": "ctx.workflow",
+            "name": workflow.name,
+            "childScope": scope,
+            "parentAccountScope": place.account,
+            "decision": decision,
+        },
+    )
+    _raise_rejection(run, workflow, decision["verdict"])
+    facts = {
+        "entryRef": run.journal.next_seq - 1,
+        "verdict": "admit",
+        "agentType": workflow.name,
+        "logicalTaskId": decision["lineage"]["logicalTaskId"],
+        "spawnUnitsAfter": decision["verdict"]["spawnUnitsAfter"],
+    }
+    run.bus.emit("spawn:admitted", span, place.span, facts)
+    run.budget.open_child(place, scope)
+    return reservation
+
+
+def _decision(
+    run: Run, place: Place, workflow: Workflow[Any], promise: Estimate, *, admitted: bool
+) -> dict[str, Any]:
+    budget, depth = run.budget, place.depth + 1
+    children = budget.children.get(place.account, 0)
+    stats = {"spawnsBefore": budget.spawned, "childrenOfParentBefore": children, "depth": depth}
+    if not admitted:
+        return {"verdict": {"kind": "reject", "reason": {"code": "depth"}}, "statsBefore": stats}
+    budget.count_spawn()
+    budget.children[place.account] = children + 1
+    task = run.engine.mint_id()
+    signature = hash_canonical({"kind": "child", "workflow": workflow.name})
+    verdict = {
+        "kind": "admit",
+        "reserve": {"reserveUsd": promise.reserve_usd, "source": promise.source},
+        "spawnUnitsAfter": run.engine.budget_defaults.max_spawns - budget.spawned,
+        "lineage": {"logicalTaskId": task, "isNew": True, "depth": depth},
+    }
+    lineage = {
+        "logicalTaskId": task,
+        "relation": "first",
+        "attemptOrdinal": 0,
+        "ancestry": [],
+        "approachSig": signature,
+        "approachSigCoarse": signature,
+        "sigVersion": 1,
+        "approachTag": "default",
+    }
+    return {"verdict": verdict, "statsBefore": stats, "nodeId": run.engine.mint_id(), "lineage": lineage}
+
+
+def _raise_rejection(run: Run, workflow: Workflow[Any], verdict: Mapping[str, Any]) -> None:
+    if verdict.get("kind") == "admit":
+        return
+    reason = verdict.get("reason") or {}
+    raise AdmissionRejectedError(
+        f"child workflow {workflow.name!r} may not start: {_reason_text(run, reason)}",
+        data={"reason": reason},
+    )
+
+
+def _reason_text(run: Run, reason: Mapping[str, Any]) -> str:
+    if reason.get("code") == "depth":
+        deep = run.engine.budget_defaults.max_depth
+        return f"children may be {deep} deep (budget_defaults max_depth, at most {HARD_MAX_DEPTH})"
+    return str(reason.get("code", "rejected"))
+
+
+def _recorded_admission(run: Run, parent: str, child: str) -> Mapping[str, Any] | None:
+    for entry in run.index.decisions.get("spawn-admission", ()):
+        if entry.scope == parent:
+            value = entry.value
+            if value.get("childScope") == child:
+                verdict = value.get("decision", {}).get("verdict")
+                return verdict if isinstance(verdict, Mapping) else None
+    return None
+
+
+def _child_scope(first: JournalEntry) -> str | None:
+    value = first.value
+    return value.get("childScope") if isinstance(value, dict) else None
+
+
+def _check_args(workflow: Workflow[Any], args: Any) -> None:
+    assert workflow.args is not None
+    issues = workflow.args.issues(args)
+    if issues:
+        path = "".join(f"[{part!r}]" for part in issues[0].path)
+        raise ConfigError(
+            f"workflow {workflow.name!r} args{path}: {issues[0].message}",
+            data={"field": f"args{path}", "issues": [issue.to_wire() for issue in issues]},
+        )
+
+
+def check_args(workflow: Workflow[Any], args: Any) -> RulvarError | None:
+    """Return what is wrong with a workflow's arguments, or None."""
+    if workflow.args is None:
+        return None
+    try:
+        _check_args(workflow, args)
+    except RulvarError as error:
+        return error
+    return None

@@ -1,0 +1,100 @@
+"""``ctx.await_external``: wait for an answer from outside, across crashes and restarts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.ports.observer import CallSite
+from rulvar.contracts.ports.provider import Served
+from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.engine.branch import Place
+from rulvar.engine.run import Call, Run
+from rulvar.engine.waits import describe_wait, resolved_value
+from rulvar.errors import ConfigError
+from rulvar.kernel.keys import content_key
+from rulvar.kernel.matching import Operation
+
+__all__ = ["suspend_entry", "wait_external", "wait_open"]
+
+
+async def wait_external(run: Run, key: str, schema: Any, prompt: str | None, site: CallSite | None) -> Any:
+    """Wait for an external answer; see ``Ctx.await_external``."""
+    place = run.place()
+    if not isinstance(key, str) or not key:
+        raise ConfigError("ctx.await_external key: expected a non-empty string", data={"field": "key"})
+    contract = None if schema is None else schema_contract(schema, f"ctx.await_external({key!r}) schema")
+    identity = {"kind": "external", "key": key}
+    hashed = content_key(identity)
+    assert hashed is not None
+    claim = run.claim(place, Call(identity, hashed, key, site))
+    operation = claim.operation
+    run.observe_call(
+        "external", place.scope, hashed, Served(how="journal" if operation else "live"), site, label=key
+    )
+    if operation is not None and operation.resolution is not None:
+        return _accept(run, operation, contract)
+    if operation is None:
+        operation = Operation(await _journal_wait(run, place, key, hashed, contract, prompt))
+    else:
+        _announce(run, operation.first.seq, key)
+    value = await wait_open(run, place, operation)
+    return value if contract is None else contract.revive(value)
+
+
+async def wait_open(run: Run, place: Place, operation: Operation) -> Any:
+    """Wait on an open operation until it is resolved; the run may suspend meanwhile."""
+    first = operation.first
+    wait = run.waits.open(first.seq, first.span_id, describe_wait(first))
+    place.branch.waiting(1)
+    try:
+        return await wait.future
+    finally:
+        place.branch.waiting(-1)
+        if not run.suspended:
+            run.waits.close(first.seq)
+
+
+async def _journal_wait(
+    run: Run, place: Place, key: str, hashed: str, contract: SchemaContract | None, prompt: str | None
+) -> Any:
+    value: dict[str, Any] = {"key": key}
+    if prompt is not None:
+        value["prompt"] = prompt
+    if contract is not None:
+        value["schema"] = contract.json
+    entry = await suspend_entry(run, place, "external", place.scope, hashed, value)
+    _announce(run, entry.seq, key)
+    return entry
+
+
+async def suspend_entry(
+    run: Run, place: Place, kind: str, scope: str, key: str, value: dict[str, Any]
+) -> Any:
+    """Journal that something waits, and return the entry."""
+    wire = {
+        "scope": scope,
+        "key": key,
+        "ordinal": run.index.next_ordinal(scope, key),
+        "kind": kind,
+        "status": "suspended",
+        "spanId": run.next_span(),
+        "startedAt": run.now_iso(),
+        "value": value,
+    }
+    seq = await run.journal.append(wire)
+    return JournalEntry.from_wire({"hashVersion": 2, "seq": seq, **wire})
+
+
+def _announce(run: Run, seq: int, key: str) -> None:
+    run.bus.emit("external:waiting", run.root.span, None, {"key": key, "entryRef": seq})
+
+
+def _accept(run: Run, operation: Operation, contract: SchemaContract | None) -> Any:
+    value = resolved_value(operation)
+    if contract is None:
+        return value
+    if contract.issues(value):
+        assert operation.resolution is not None
+        run.accounting.invalid_resolutions.append(operation.resolution.seq)
+    return contract.revive(value)

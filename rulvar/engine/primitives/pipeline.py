@@ -1,0 +1,90 @@
+"""``ctx.pipeline``: items through stages, each item as fast as it can go."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rulvar.contracts.outcome import Dropped
+from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.engine.primitives.parallel import entry_ref, run_branches, settled
+from rulvar.engine.run import Run
+from rulvar.errors import ConfigError
+from rulvar.kernel.scope import pipeline_scope
+
+__all__ = ["PipelineResult", "run_pipeline"]
+
+Stage = Callable[[Any], Awaitable[Any]]
+MODES = ("drop", "throw", "collect")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineResult:
+    """What ``on_item_error="collect"`` returns: results in item order, and what was dropped."""
+
+    results: list[Any]
+    dropped: list[Dropped]
+
+
+class _ItemFailed(Exception):
+    """Carries a stage's failure out of its branch, with the scope that it happened in."""
+
+    def __init__(self, scope: str, error: BaseException) -> None:
+        self.scope = scope
+        self.error = error
+
+
+async def run_pipeline(run: Run, items: Iterable[Any], stages: tuple[Stage, ...], on_item_error: str) -> Any:
+    """Send items through stages; see ``Ctx.pipeline``."""
+    place = run.place()
+    if on_item_error not in MODES:
+        raise ConfigError(
+            f"ctx.pipeline on_item_error={on_item_error!r}: use 'drop', 'throw' or 'collect'",
+            data={"field": "on_item_error"},
+        )
+    for number, stage in enumerate(stages):
+        if not callable(stage):
+            raise ConfigError(
+                f"ctx.pipeline stages[{number}]: expected a function, got {type(stage).__name__}",
+                data={"field": f"stages[{number}]"},
+            )
+    sources = list(items)
+    scopes = [pipeline_scope(place.scope, 0, number) for number in range(len(sources))]
+    thunks = [
+        lambda number=number, item=item: _through(run, place, stages, number, item)
+        for number, item in enumerate(sources)
+    ]
+    ends = await run_branches(run, place, scopes, list(thunks), abort_siblings=False, collect=True)
+    results: list[Any] = []
+    dropped: list[Dropped] = []
+    for end in ends:
+        if not isinstance(end, BaseException):
+            results.append(end)
+            continue
+        scope, error = (end.scope, end.error) if isinstance(end, _ItemFailed) else (place.scope, end)
+        if on_item_error == "throw":
+            raise error
+        wire = settled(error).error
+        if wire is None:  # an agent that reached a limit
+            wire = settled(RuntimeError(str(error))).error
+        assert wire is not None
+        dropped.append(Dropped(source="pipeline", scope=scope, error=wire, entry_ref=entry_ref(error)))
+    run.dropped.extend(dropped)
+    return PipelineResult(results=results, dropped=dropped) if on_item_error == "collect" else results
+
+
+async def _through(run: Run, place: Place, stages: tuple[Stage, ...], number: int, item: Any) -> Any:
+    value = item
+    for index, stage in enumerate(stages):
+        here = CURRENT_PLACE.get()
+        assert here is not None
+        scope = pipeline_scope(place.scope, index, number)
+        token = CURRENT_PLACE.set(here.at(scope=scope, span=here.span if index == 0 else run.next_span()))
+        try:
+            value = await stage(value)
+        except Exception as error:
+            raise _ItemFailed(scope, error) from error
+        finally:
+            CURRENT_PLACE.reset(token)
+    return value

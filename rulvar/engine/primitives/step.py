@@ -1,0 +1,119 @@
+"""``ctx.step``: an effect that runs once and is served from the journal ever after."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from rulvar.contracts.canonical import canonical_json, decode_json
+from rulvar.contracts.jsonable import fragment, journal_form, refused_at
+from rulvar.contracts.ports.observer import CallSite
+from rulvar.contracts.ports.provider import Served
+from rulvar.contracts.schema import schema_contract
+from rulvar.contracts.stream import WireError
+from rulvar.engine.branch import CURRENT_PLACE
+from rulvar.engine.run import Call, Run
+from rulvar.errors import ConfigError, ControlFlow, NonSerializableValueError, RulvarError
+
+__all__ = ["run_step"]
+
+
+async def run_step(
+    run: Run,
+    label: str,
+    function: Callable[[], Any],
+    deps: Sequence[Any],
+    key: str | None,
+    returns: Any,
+    site: CallSite | None,
+) -> Any:
+    """Run a function once; see ``Ctx.step``."""
+    place = run.place()
+    _check(label, function)
+    identity = {"kind": "step", "key": label if key is None else key, "deps": list(deps)}
+    content_key = _step_key(identity)
+    claim = run.claim(place, Call(identity, content_key, label, site))
+    if claim.action == "skip":
+        return None
+    if claim.action == "replay":
+        assert claim.operation is not None and claim.operation.terminal is not None
+        if run.observers:
+            run.observe_call("step", place.scope, content_key, Served(how="journal"), site, label=label)
+        return _revive(claim.operation.terminal.value, returns, label)
+    opened = await run.begin(place, "step", content_key, run.next_span(), claim)
+    place.branch.busy(1)
+    token = CURRENT_PLACE.set(place.at(step=label))
+    try:
+        value = function()
+        if inspect.isawaitable(value):
+            value = await value
+        data = journal_form(value, f"ctx.step({label!r})")
+    except (asyncio.CancelledError, ControlFlow):
+        await asyncio.shield(run.finish(opened, "cancelled", {}))
+        raise
+    except Exception as error:
+        await run.finish(opened, "error", {"error": wire_error(error)})
+        if run.observers:
+            run.observe_call("step", place.scope, content_key, Served(how="live"), site, label=label)
+        raise
+    finally:
+        CURRENT_PLACE.reset(token)
+        place.branch.busy(-1)
+    await run.finish(opened, "ok", {"value": fragment(data)})
+    if run.observers:
+        run.observe_call("step", place.scope, content_key, Served(how="live"), site, label=label)
+    return _revive(decode_json(data), returns, label)
+
+
+def wire_error(error: BaseException) -> dict[str, Any]:
+    """Return the JSON form of an exception that user code raised."""
+    if isinstance(error, RulvarError):
+        return error.to_wire()
+    return WireError(code="error", message=str(error), retryable=False).to_wire()
+
+
+def _step_key(identity: dict[str, Any]) -> str:
+    key = identity["key"]
+    try:
+        if not identity["deps"]:
+            # the canonical text of the commonest identity, without the general encoder
+            return sha256(b'{"deps":[],"key":' + orjson.dumps(key) + b',"kind":"step"}').hexdigest()
+    except TypeError:
+        pass
+    try:
+        return sha256(canonical_json(identity)).hexdigest()
+    except NonSerializableValueError as error:
+        raise refused_at(error, f"ctx.step({key!r})") from None
+
+
+def _check(label: object, function: object) -> None:
+    if not isinstance(label, str):
+        raise ConfigError(
+            f"ctx.step label: expected a string, got {type(label).__name__}", data={"field": "label"}
+        )
+    if not callable(function):
+        if inspect.iscoroutine(function):
+            function.close()
+        raise ConfigError(
+            f"ctx.step({label!r}): pass the function, not its result: ctx.step({label!r}, lambda: ...)",
+            data={"field": "fn"},
+        )
+
+
+def _revive(value: Any, returns: Any, label: str) -> Any:
+    if returns is None:
+        return value
+    contract = schema_contract(returns, f"ctx.step({label!r}) returns")
+    issues = contract.issues(value)
+    if issues:
+        raise ConfigError(
+            f"ctx.step({label!r}) returned a value that is no {getattr(returns, '__name__', returns)!s}: "
+            f"{issues[0].message}",
+            data={"field": "returns", "issues": [issue.to_wire() for issue in issues]},
+        )
+    return contract.revive(value)

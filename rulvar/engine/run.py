@@ -1,0 +1,458 @@
+"""One execution segment of a run: the workflow body against the journal.
+
+The body runs from the top. Every call it makes is matched against the journal first; what is there
+is served, what is not is done and journaled. The segment ends when the body returns or raises, when
+every branch waits for an external answer, when the run is cancelled, or when a strict replay would
+have gone live.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.outcome import Dropped, Pending, Preview
+from rulvar.contracts.ports.clock import iso_ms
+from rulvar.contracts.ports.observer import CallRecord, CallSite, OrphanRecord, RunRecord
+from rulvar.contracts.ports.provider import Served
+from rulvar.engine.branch import CURRENT_PLACE, Branch, Liveness, Place
+from rulvar.engine.budget import Budget
+from rulvar.engine.bus import EventBus
+from rulvar.engine.journal import JournalWriter
+from rulvar.engine.spend import Spend
+from rulvar.engine.waits import Waits
+from rulvar.errors import ConfigError, JournalMissError, ReplayStopped, RulvarError, RunSuspended
+from rulvar.kernel.disposition import Disposition
+from rulvar.kernel.keys import content_key
+from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
+from rulvar.kernel.mismatch import Divergence, explain_miss
+
+if TYPE_CHECKING:
+    from rulvar.engine.engine import Engine
+    from rulvar.engine.workflow import Workflow
+
+__all__ = ["Call", "Claim", "Opened", "Run", "RunRequest"]
+
+Action = Literal["replay", "rerun", "live", "skip"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What one execution segment is asked to do."""
+
+    run_id: str
+    workflow: Workflow[Any]
+    args: Any
+    args_json: bytes | None
+    resumed: bool = False
+    strict: bool = False
+    invalidate: tuple[int, ...] = ()
+    name: str | None = None
+    budget_usd: float | None = None
+    deadline_ms: int | None = None
+    tags: tuple[str, ...] = ()
+    scope: Any = None
+    config_fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as the journal sees it.
+
+    Attributes:
+        identity: what its key is made of; older keys are made only when the journal needs them.
+        key: the identity's current key.
+        mode: ``auto`` matches in scope, ``cache`` also anywhere in the run, ``never`` is always live.
+    """
+
+    identity: Mapping[str, Any]
+    key: str
+    label: str | None = None
+    site: CallSite | None = None
+    mode: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the journal says to one call."""
+
+    action: Action
+    operation: Operation | None = None
+
+
+@dataclass(slots=True)
+class Opened:
+    """An operation that is under way: what its terminal entry must repeat."""
+
+    seq: int
+    scope: str
+    key: str
+    ordinal: int
+    kind: str
+    span: str
+    started_at: str
+
+
+@dataclass(slots=True)
+class Accounting:
+    """Counts of a segment's preview."""
+
+    hits: int = 0
+    misses: int = 0
+    reruns: int = 0
+    skipped: int = 0
+    served_scopes: list[str] = field(default_factory=list)
+    invalid_resolutions: list[int] = field(default_factory=list)
+
+
+class Run:
+    """The state of one execution segment, and what every primitive needs of it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        request: RunRequest,
+        entries: list[JournalEntry],
+        segment: int,
+        bus: EventBus,
+        ceiling_usd: float | None = None,
+    ) -> None:
+        self.engine = engine
+        self.request = request
+        self.run_id = request.run_id
+        self.strict = request.strict
+        self.segment = segment
+        self.bus = bus
+        self.clock = engine.clock
+        self.index = JournalIndex(entries, request.invalidate)
+        self.journal = JournalWriter(engine.store, request.run_id, self.index.next_seq)
+        self.spend = Spend(engine.price_of)
+        for entry in entries:
+            self.spend.add_entry(entry)
+        self.budget = Budget(self, ceiling_usd)
+        self.transcripts = sum(1 for entry in entries if b'"transcriptRef"' in entry.line)
+        self.accounting = Accounting()
+        self.dropped: list[Dropped] = []
+        self.divergence: Divergence | None = None
+        self.divergence_site: CallSite | None = None
+        self.stop_error: RulvarError | None = None
+        self.cancel_reason: str | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self.suspended = False
+        self.sites: dict[tuple[str, str], int] = {}
+        self.observers = engine.observers
+        self.waits = Waits(self)
+        self.liveness = Liveness(self._all_branches_wait)
+        self._base = segment << SEGMENT_BITS
+        self._spans = 0
+        self.root = Place(
+            run=self, branch=Branch(self.liveness), scope="", span=self.next_span(), workflow=request.workflow
+        )
+
+    # -- where a call stands -------------------------------------------------------------
+
+    def place(self) -> Place:
+        """Return where the current call stands.
+
+        Raises:
+            RunSuspended, ReplayStopped: the segment is over and the body has to unwind.
+            ConfigError: a journaling call inside a step.
+        """
+        place = CURRENT_PLACE.get()
+        if place is None or place.run is not self:
+            place = self.root
+        if self.suspended:
+            raise RunSuspended
+        if self.stop_error is not None:
+            raise ReplayStopped(self.stop_error)
+        if place.step is not None:
+            raise ConfigError(
+                f"ctx was called inside ctx.step({place.step!r}); a step's body is served as a whole, so a "
+                "journaled call in it would be lost on replay: move the call out of the step",
+                data={"step": place.step},
+            )
+        return place
+
+    def next_span(self) -> str:
+        """Return a new span id."""
+        span = f"s{self._base + self._spans}"
+        self._spans += 1
+        return span
+
+    def next_site(self, scope: str, what: str) -> int:
+        """Count the calls of a kind in a scope, in execution order."""
+        place = (scope, what)
+        number = self.sites.get(place, 0)
+        self.sites[place] = number + 1
+        return number
+
+    def now_iso(self) -> str:
+        """Return the time that entries carry."""
+        return iso_ms(self.clock.now_ms())
+
+    # -- matching ------------------------------------------------------------------------
+
+    def claim(self, place: Place, call: Call) -> Claim:
+        """Match a call against the journal, count it, and say what to do.
+
+        Raises:
+            ReplayStopped: a strict replay would have gone live.
+        """
+        index = self.index
+        operation = None
+        if call.mode != "never":
+            older = content_key(call.identity, 1) if index.has_v1 else None
+            operation = index.take(place.scope, call.key, older)
+            if operation is None and call.mode == "cache":
+                operation = index.take_anywhere(call.key)
+        if operation is None:
+            self.accounting.misses += 1
+            return self._not_served("live", None, place, call)
+        if index.is_skipped(operation):
+            self.accounting.skipped += 1
+            return Claim("skip", operation)
+        waits = operation.first.kind in ("external", "approval")
+        if waits or index.disposition(operation) is Disposition.REPLAY:
+            self.accounting.hits += 1
+            return Claim("replay", operation)
+        self.accounting.reruns += 1
+        return self._not_served("rerun", operation, place, call)
+
+    def _not_served(
+        self, action: Literal["live", "rerun"], operation: Operation | None, place: Place, call: Call
+    ) -> Claim:
+        if not self.strict:
+            return Claim(action, operation)
+        divergence = explain_miss(
+            self.index,
+            scope=place.scope,
+            identity=call.identity,
+            key=call.key,
+            label=call.label,
+            taken=operation,
+        )
+        site = call.site
+        data = {"scope": place.scope, "kind": call.identity["kind"], "miss": action, **divergence.to_wire()}
+        if site is not None:
+            data["site"] = {"file": site.file, "line": site.line, "function": site.function}
+        where = f" at {site.file}:{site.line}" if site is not None else ""
+        error = JournalMissError(f"strict replay would go live{where}: {divergence.message}", data=data)
+        self.divergence, self.divergence_site = divergence, site
+        self.stop(error)
+        raise ReplayStopped(error)
+
+    def stop(self, error: RulvarError) -> None:
+        """End the segment with an error that no body may catch."""
+        if self.stop_error is None:
+            self.stop_error = error
+
+    # -- entries -------------------------------------------------------------------------
+
+    async def begin(
+        self,
+        place: Place,
+        kind: str,
+        key: str,
+        span: str,
+        claim: Claim,
+        extra: Mapping[str, Any] | None = None,
+    ) -> Opened:
+        """Journal that an operation starts; a dangling one is taken up where it stands."""
+        operation = claim.operation
+        if claim.action == "rerun" and operation is not None and operation.terminal is None:
+            first = operation.first
+            started = str(first.to_wire().get("startedAt", ""))
+            return Opened(first.seq, first.scope, first.key, first.ordinal, kind, first.span_id, started)
+        opened = Opened(
+            -1, place.scope, key, self.index.next_ordinal(place.scope, key), kind, span, self.now_iso()
+        )
+        opened.seq = await self.journal.append(
+            {
+                "scope": opened.scope,
+                "key": key,
+                "ordinal": opened.ordinal,
+                "kind": kind,
+                "status": "running",
+                "spanId": span,
+                "startedAt": opened.started_at,
+                **(extra or {}),
+            }
+        )
+        return opened
+
+    async def finish(self, opened: Opened, status: str, fields: Mapping[str, Any]) -> int:
+        """Journal how an operation ended, and return the entry's seq."""
+        return await self.journal.append(self.terminal(opened, status, fields))
+
+    def terminal(self, opened: Opened, status: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the terminal entry of an operation."""
+        return {
+            "ref": opened.seq,
+            "scope": opened.scope,
+            "key": opened.key,
+            "ordinal": opened.ordinal,
+            "kind": opened.kind,
+            "status": status,
+            "spanId": opened.span,
+            "startedAt": opened.started_at,
+            "endedAt": self.now_iso(),
+            **fields,
+        }
+
+    async def decide(self, scope: str, key: str, span: str, value: Mapping[str, Any]) -> int:
+        """Journal a decision before its effect."""
+        now = self.now_iso()
+        return await self.journal.append(self._single("decision", scope, key, span, now, value))
+
+    def decide_soon(self, scope: str, key: str, span: str, value: Mapping[str, Any]) -> int:
+        """Journal a decision without waiting; see ``JournalWriter.append_soon``."""
+        now = self.now_iso()
+        return self.journal.append_soon(self._single("decision", scope, key, span, now, value))
+
+    def single(self, kind: str, place: Place, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a one-entry operation at a place."""
+        return self._single(kind, place.scope, key, place.span, self.now_iso(), value)
+
+    def _single(
+        self, kind: str, scope: str, key: str, span: str, now: str, value: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        return {
+            "scope": scope,
+            "key": key,
+            "ordinal": self.index.next_ordinal(scope, key),
+            "kind": kind,
+            "status": "ok",
+            "spanId": span,
+            "startedAt": now,
+            "value": value,
+            "endedAt": now,
+        }
+
+    # -- the end -------------------------------------------------------------------------
+
+    async def drive(self, body: Any) -> Any:
+        """Run the body in a task of its own, so that it can be cancelled apart from the segment."""
+        task: asyncio.Task[Any] = asyncio.ensure_future(body)
+        self._task = task
+        if self.cancel_reason is not None:
+            task.cancel()
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not task.done():  # the segment itself was cancelled from outside
+                task.cancel()
+                await asyncio.wait([task])
+            raise
+        finally:
+            self.root.branch.end()
+
+    def watch_deadline(self) -> asyncio.TimerHandle | None:
+        """Cancel the run when its deadline comes; return the timer."""
+        deadline = self.request.deadline_ms
+        if deadline is None:
+            return None
+        delay = max(0, deadline - self.clock.now_ms()) / 1000
+        return asyncio.get_running_loop().call_later(delay, self.cancel, "the deadline has passed")
+
+    def cancel(self, reason: str) -> None:
+        """Cancel the body; calls under way are journaled as cancelled."""
+        if self.cancel_reason is None:
+            self.cancel_reason = reason
+            if self._task is not None:
+                self._task.cancel()
+
+    def log(self, level: str, msg: str, data: Any) -> None:
+        """Emit a log event at the current place."""
+        place = CURRENT_PLACE.get()
+        span = place.span if place is not None and place.run is self else self.root.span
+        facts = {"level": level, "msg": msg}
+        if data is not None:
+            facts["data"] = data
+        self.bus.emit("log", span, None if span == self.root.span else self.root.span, facts)
+
+    def _all_branches_wait(self) -> None:
+        asyncio.get_running_loop().call_soon(self._suspend_if_still)
+
+    def _suspend_if_still(self) -> None:
+        if self.liveness.moving == 0 and self.waits.are_open and not self.suspended:
+            self.suspended = True
+            self.waits.unwind()
+
+    def pending(self) -> tuple[Pending, ...]:
+        """Return the waits that are open, in journal order."""
+        return self.waits.pending()
+
+    def preview(self) -> Preview:
+        """Return the segment's accounting."""
+        counts = self.accounting
+        orphans = self.index.orphans(counts.served_scopes)
+        return Preview(
+            hits=counts.hits,
+            misses=counts.misses,
+            reruns=counts.reruns,
+            skipped=counts.skipped,
+            orphaned=tuple(operation.first.seq for operation in orphans),
+            invalid_resolutions=tuple(counts.invalid_resolutions),
+        )
+
+    # -- observers -----------------------------------------------------------------------
+
+    def observe_call(
+        self,
+        kind: str,
+        place_scope: str,
+        key: str | None,
+        served: Served,
+        site: CallSite | None,
+        **facts: Any,
+    ) -> None:
+        """Tell observers of one call."""
+        if self.observers:
+            record = CallRecord(
+                run_id=self.run_id,
+                kind=kind,
+                scope=place_scope,
+                content_key=key,
+                served=served,
+                site=site,
+                **facts,
+            )
+            for observer in self.observers:
+                observer.call_finished(record)
+
+    def observe_settled(self, status: str) -> None:
+        """Tell observers that the segment ended."""
+        if not self.observers:
+            return
+        preview = self.preview()
+        divergence = self.divergence
+        record = RunRecord(
+            run_id=self.run_id,
+            workflow=self.request.workflow.name,
+            status=status,
+            resumed=self.request.resumed,
+            strict=self.strict,
+            hits=preview.hits,
+            misses=preview.misses,
+            reruns=preview.reruns,
+            skipped=preview.skipped,
+            orphaned=tuple(self._orphan_records()),
+            divergence=None if divergence is None else divergence.to_wire(),
+            divergence_site=self.divergence_site,
+        )
+        for observer in self.observers:
+            observer.run_settled(record)
+
+    def _orphan_records(self) -> Iterable[OrphanRecord]:
+        served = self.accounting.served_scopes
+        roots, below = set(served), tuple(f"{scope}/" for scope in served)
+        for operation in self.index.unconsumed():
+            scope = operation.first.scope
+            if scope in roots or scope.startswith(below):
+                continue
+            wire = (operation.terminal or operation.first).to_wire()
+            label = (wire.get("costAttribution") or {}).get("label")
+            yield OrphanRecord(seq=operation.first.seq, kind=operation.first.kind, scope=scope, label=label)

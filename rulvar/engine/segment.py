@@ -1,0 +1,349 @@
+"""The life of one execution segment: intake, the body, the settlement."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rulvar.contracts.canonical import decode_json, hash_canonical
+from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.jsonable import journal_form
+from rulvar.contracts.outcome import Outcome, RunStatus
+from rulvar.contracts.ports.clock import iso_ms
+from rulvar.contracts.ports.store import RunMeta
+from rulvar.contracts.stream import WireError
+from rulvar.engine.branch import CURRENT_PLACE
+from rulvar.engine.bus import EventBus
+from rulvar.engine.handle import RunHandle
+from rulvar.engine.primitives.child import check_args
+from rulvar.engine.primitives.step import wire_error
+from rulvar.engine.run import Run, RunRequest
+from rulvar.engine.workflow import takes_args
+from rulvar.errors import (
+    ConfigError,
+    JournalCompatibilityError,
+    ReplayStopped,
+    RulvarError,
+    RunCancelledError,
+    RunNotFoundError,
+    RunSuspended,
+    SettlementError,
+)
+from rulvar.kernel.keys import SUPPORTED_HASH_VERSIONS, content_key, hash_args, hash_output
+from rulvar.kernel.matching import SEGMENT_BITS
+
+if TYPE_CHECKING:
+    from rulvar.engine.engine import Engine
+
+__all__ = ["Segment"]
+
+_SETTLE_KEY = content_key({"kind": "run-settle"})
+
+
+class Segment:
+    """Executes one segment and settles it; whatever happens in the run ends in an outcome."""
+
+    def __init__(
+        self, engine: Engine, handle: RunHandle, request: RunRequest, *, workflow_is_known: bool
+    ) -> None:
+        self._engine = engine
+        self._handle = handle
+        self._request = request
+        self._workflow_is_known = workflow_is_known
+
+    async def execute(self) -> Outcome:
+        """Run the segment to its end.
+
+        Raises:
+            RulvarError: the run could not start: unknown run, wrong workflow, wrong arguments, a
+                journal that cannot be read.
+        """
+        try:
+            run, meta, entries = await self._intake()
+            self._handle._run = run
+            return await self._live(run, meta, entries)
+        except BaseException:
+            self._handle._status = "error"
+            raise
+        finally:
+            self._handle._bus.close()
+
+    # -- intake --------------------------------------------------------------------------
+
+    async def _intake(self) -> tuple[Run, RunMeta, list[JournalEntry]]:
+        request, store = self._request, self._engine.store
+        entries: list[JournalEntry] = []
+        meta = await store.load_meta(request.run_id)
+        if request.resumed:
+            entries = await store.load(request.run_id)
+            if meta is None and not entries:
+                raise RunNotFoundError(
+                    f"no run {request.run_id!r} in the store", data={"runId": request.run_id}
+                )
+            check_versions(request.run_id, entries)
+            meta = meta or {}
+            request = self._request = self._check_resume(meta)
+            if not request.strict:
+                self._handle._bus = self._move_bus(meta)
+        elif meta is not None:
+            raise ConfigError(
+                f"run {request.run_id!r} exists already; resume it, or choose another run_id",
+                data={"field": "run_id"},
+            )
+        segment = int(meta.get("segments", 1)) if request.resumed and meta else 0
+        ceiling = request.budget_usd
+        if ceiling is None and request.resumed:
+            ceiling = recorded_ceiling(meta or {}, entries)
+        run = Run(self._engine, request, entries, segment, self._handle._bus, ceiling)
+        new_meta = self._meta(run, meta or {}, "running", segment + 1)
+        if not request.strict:
+            await store.save_meta(request.run_id, new_meta)
+        return run, new_meta, entries
+
+    def _move_bus(self, meta: Mapping[str, Any]) -> EventBus:
+        # nothing has been emitted yet: the stream of a later segment starts at its own seq
+        bus = self._handle._bus
+        bus._first_seq = int(meta.get("segments", 1)) << SEGMENT_BITS
+        return bus
+
+    def _check_resume(self, meta: Mapping[str, Any]) -> RunRequest:
+        request = self._request
+        recorded = meta.get("workflowName")
+        if not self._workflow_is_known:
+            if not isinstance(recorded, str):
+                raise ConfigError(f"resume of {request.run_id!r}: name the workflow", data={"field": "wf"})
+            request = replace(request, workflow=self._engine.workflow_of(recorded))
+        elif isinstance(recorded, str) and recorded != request.workflow.name:
+            raise ConfigError(
+                f"run {request.run_id!r} was started by workflow {recorded!r}, not {request.workflow.name!r}; "
+                "resume it with that one",
+                data={"field": "wf", "recorded": recorded},
+            )
+        self._check_args_hash(meta, request)
+        return request
+
+    def _check_args_hash(self, meta: Mapping[str, Any], request: RunRequest) -> None:
+        recorded = meta.get("argsHash")
+        if recorded is None:
+            return
+        plain = None if request.args_json is None else decode_json(request.args_json)
+        if hash_args(plain) != recorded:
+            raise ConfigError(
+                f"resume of {request.run_id!r}: args are not those that the run was started with; pass the same",
+                data={"field": "args"},
+            )
+
+    def _meta(self, run: Run, meta: Mapping[str, Any], status: str, segments: int) -> RunMeta:
+        request = self._request
+        workflow = request.workflow
+        fresh: RunMeta = {"runId": request.run_id, "status": status, "segments": segments}
+        fresh["updatedAt"] = iso_ms(self._engine.clock.now_ms())
+        if not meta:
+            if request.name is not None:
+                fresh["name"] = request.name
+            if request.tags:
+                fresh["tags"] = list(request.tags)
+            if request.config_fingerprint is not None:
+                fresh["configFingerprint"] = request.config_fingerprint
+            if request.scope is not None:
+                fresh["scope"] = request.scope
+            if request.budget_usd is not None:
+                fresh["budgetUsd"] = request.budget_usd
+            fresh["argsProvided"] = request.args_json is not None
+            if request.args_json is not None:
+                fresh["argsHash"] = hash_args(decode_json(request.args_json))
+            fresh["genesis"] = self._engine.mint_id()
+            fresh["execKeyDerivation"] = 2
+            fresh["workflowName"] = workflow.name
+            fresh["workflowHash"] = workflow.source_hash
+            return fresh
+        return {**meta, **fresh}
+
+    # -- the body ------------------------------------------------------------------------
+
+    async def _live(self, run: Run, meta: RunMeta, entries: list[JournalEntry]) -> Outcome:
+        request = self._request
+        run.bus.emit(
+            "run:start", run.root.span, None, {"workflow": request.workflow.name, "resumed": request.resumed}
+        )
+        self._warn_of_changed_body(run, meta)
+        args = None if request.args_json is None else decode_json(request.args_json)
+        refused = check_args(request.workflow, args)
+        if refused is not None:
+            outcome = self._outcome(run, "error", None, refused)
+            if not request.strict:
+                await self._engine.store.save_meta(
+                    run.run_id, self._meta(run, meta, "error", meta["segments"])
+                )
+            return self._ended(run, outcome)
+        if request.resumed and request.budget_usd is not None and not request.strict:
+            await self._journal_ceiling(run, request.budget_usd)
+        if request.scope is not None and not request.resumed:
+            await self._journal_scope(run, request.scope)
+        status, value, error = await self._body(run, args)
+        outcome = self._outcome(run, status, value, error)
+        outcome = await self._settle(run, meta, outcome, is_fresh=not entries)
+        return self._ended(run, outcome)
+
+    async def _journal_scope(self, run: Run, scope: Any) -> None:
+        key = content_key({"kind": "execution-scope"})
+        assert key is not None
+        decision = {"decisionType": "execution_scope", "scope": scope, "scopeDigest": hash_canonical(scope)}
+        await run.decide("", key, run.root.span, decision)
+
+    async def _journal_ceiling(self, run: Run, ceiling: float) -> None:
+        key = content_key({"kind": "run-budget-override", "segment": run.segment + 1})
+        assert key is not None
+        decision = {"decisionType": "run_budget_override", "budgetUsd": ceiling, "segment": run.segment + 1}
+        await run.decide("", key, run.root.span, decision)
+
+    async def _body(self, run: Run, args: Any) -> tuple[RunStatus, Any, BaseException | None]:
+        workflow = self._request.workflow
+        if workflow.args is not None:
+            args = workflow.args.revive(args)
+        ctx = self._engine.ctx_of(run)
+        body = workflow.body(ctx, args) if takes_args(workflow.body) else workflow.body(ctx)
+        CURRENT_PLACE.set(run.root)
+        timer = run.watch_deadline()
+        try:
+            value = await run.drive(body)
+            if run.stop_error is not None:
+                return "error", None, run.stop_error
+            if run.suspended:
+                return "suspended", None, None
+            if run.cancel_reason is not None:
+                return "cancelled", None, RunCancelledError(run.cancel_reason)
+            return "ok", decode_json(journal_form(value, f"workflow {workflow.name!r} returned")), None
+        except RunSuspended:
+            return "suspended", None, None
+        except ReplayStopped as stopped:
+            return "error", None, run.stop_error or stopped.error
+        except asyncio.CancelledError:
+            if run.stop_error is not None:
+                return "error", None, run.stop_error
+            return "cancelled", None, RunCancelledError(run.cancel_reason or "the run's task was cancelled")
+        except Exception as error:
+            if run.suspended:
+                return "suspended", None, None
+            if run.cancel_reason is not None:
+                return "cancelled", None, RunCancelledError(run.cancel_reason)
+            if run.stop_error is None and run.budget.denied is not None:
+                return "exhausted", None, run.budget.denied
+            return "error", None, run.stop_error or error
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _warn_of_changed_body(self, run: Run, meta: Mapping[str, Any]) -> None:
+        recorded = meta.get("workflowHash")
+        if self._request.resumed and recorded is not None and recorded != self._request.workflow.source_hash:
+            facts = {"level": "warn", "msg": "the workflow's source has changed since the run was started"}
+            run.bus.emit("log", run.root.span, None, facts)
+
+    # -- the end -------------------------------------------------------------------------
+
+    def _outcome(self, run: Run, status: RunStatus, value: Any, error: BaseException | None) -> Outcome:
+        wire = None if error is None else WireError.from_wire(wire_error(error))
+        return Outcome(
+            status=status,
+            value=value,
+            error=wire,
+            cost=run.spend.report(),
+            usage=run.spend.usage,
+            dropped=tuple(run.dropped),
+            pending=run.pending() if status == "suspended" else (),
+        )
+
+    async def _settle(self, run: Run, meta: RunMeta, outcome: Outcome, *, is_fresh: bool) -> Outcome:
+        """Journal the end, then the meta row; an end that cannot be written is itself the outcome."""
+        if run.strict:
+            return outcome
+        try:
+            mark = run.index.settle
+            same = mark is not None and mark.is_last and mark.run_status == outcome.status
+            if run.journal.next_seq and (not same or run.journal.appended):
+                settle: dict[str, Any] = {
+                    "decisionType": "run_settle",
+                    "runStatus": outcome.status,
+                    "segment": run.segment + 1,
+                }
+                if outcome.status == "ok" and (hashed := hash_output(outcome.value)) is not None:
+                    settle["outputHash"] = hashed
+                assert _SETTLE_KEY is not None
+                await run.decide("", _SETTLE_KEY, run.root.span, settle)
+            await run.journal.flush()
+            await self._engine.store.save_meta(
+                run.run_id, self._meta(run, meta, outcome.status, meta["segments"])
+            )
+        except (RulvarError, OSError) as error:
+            failed = SettlementError(
+                f"run {run.run_id!r} ended {outcome.status!r}, but its end could not be written: {error}",
+                data={"runStatus": outcome.status},
+            )
+            return replace(outcome, status="error", value=None, error=WireError.from_wire(failed.to_wire()))
+        return outcome
+
+    def _ended(self, run: Run, outcome: Outcome) -> Outcome:
+        cost = outcome.cost
+        facts: dict[str, Any] = {"status": outcome.status, "totalUsd": cost.total_usd}
+        if cost.usage_approx:
+            facts["usageApprox"] = True
+        facts["envelope"] = {
+            "runId": run.run_id,
+            "workflow": self._request.workflow.name,
+            "status": outcome.status,
+            "settled": True,
+            "totalUsd": cost.total_usd,
+            "grossUsd": cost.gross_usd,
+            "costBasis": "locally-estimated",
+            "costByModel": dict(cost.by_model),
+            "usage": outcome.usage.to_wire(),
+            "usageApprox": cost.usage_approx,
+            "agentsSpawned": run.budget.spawned,
+            "wireRequests": cost.wire_requests,
+        }
+        if outcome.error is not None:
+            facts["envelope"]["error"] = outcome.error.to_wire()
+        run.bus.emit("run:end", run.root.span, None, facts)
+        self._handle._status = outcome.status
+        self._handle._preview = run.preview()
+        run.observe_settled(outcome.status)
+        return outcome
+
+
+def recorded_ceiling(meta: Mapping[str, Any], entries: list[JournalEntry]) -> float | None:
+    """Return the ceiling that a run has: the last journaled override, or the one it was started with."""
+    ceiling = meta.get("budgetUsd")
+    for entry in entries:
+        if entry.kind == "decision" and b'"run_budget_override"' in entry.line:
+            value = entry.value
+            ceiling = value.get("budgetUsd", ceiling) if isinstance(value, dict) else ceiling
+    return ceiling if isinstance(ceiling, (int, float)) else None
+
+
+def check_versions(run_id: str, entries: list[JournalEntry]) -> None:
+    """Refuse a journal that holds an entry of another version, before anything runs.
+
+    Raises:
+        JournalCompatibilityError: names the entry and the versions that are read.
+    """
+    low, high = SUPPORTED_HASH_VERSIONS[0], SUPPORTED_HASH_VERSIONS[-1]
+    for entry in entries:
+        version = entry.hash_version
+        if low <= version <= high:
+            continue
+        too_new = version > high
+        hint = "upgrade rulvar" if too_new else "replay it with the rulvar that wrote it"
+        raise JournalCompatibilityError(
+            f"run {run_id!r}: entry {entry.seq} has hashVersion {version}; this rulvar reads {low} to {high}: {hint}",
+            data={
+                "subCode": "HASH_VERSION_TOO_NEW" if too_new else "HASH_VERSION_TOO_OLD",
+                "runId": run_id,
+                "entrySeq": entry.seq,
+                "entryHashVersion": version,
+                "supportedRange": {"min": low, "max": high},
+                "hint": hint,
+            },
+        )

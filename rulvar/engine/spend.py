@@ -1,0 +1,89 @@
+"""Spend of a run: a fold over its terminal agent entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rulvar.contracts.capabilities import ModelPricing
+from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.outcome import CostReport
+from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage
+from rulvar.runtime.pricing import price_usd
+from rulvar.runtime.router import ROLES
+
+__all__ = ["Spend"]
+
+
+class Spend:
+    """Adds up tokens and money, by every dimension of the cost report.
+
+    Args:
+        pricing: returns the price of a model reference, or None when it has none.
+    """
+
+    def __init__(self, pricing: Callable[[str], ModelPricing | None]) -> None:
+        self._pricing = pricing
+        self.usage = ZERO_USAGE
+        self.total_usd = 0.0
+        self.agents = 0
+        self._wire_requests = 0
+        self._approximate = False
+        self._unpriced: dict[str, None] = {}
+        self._by: dict[str, dict[str, float]] = {
+            "model": {},
+            "phase": {},
+            "agent_type": {},
+            "role": dict.fromkeys(ROLES, 0.0),
+            "scope": {},
+        }
+
+    def add_entry(self, entry: JournalEntry) -> None:
+        """Count a terminal entry of an agent that a journal holds."""
+        if entry.kind == "agent" and entry.ref is not None:
+            self.add(entry.to_wire())
+
+    def add(self, wire: Mapping[str, Any]) -> float | None:
+        """Count one terminal entry and return its cost in USD, None when its model has no price."""
+        usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else ZERO_USAGE
+        reference = str(wire.get("servedBy", ""))
+        cost = self.price(reference, usage)
+        attribution = wire.get("costAttribution") or {}
+        self.agents += 1
+        self.usage = add_usage(self.usage, usage)
+        self._wire_requests += len(wire.get("providerCalls") or ())
+        self._approximate = self._approximate or bool(wire.get("usageApprox"))
+        amount = cost or 0.0
+        self.total_usd += amount
+        if cost is None and (usage.input_tokens or usage.output_tokens):
+            self._unpriced[reference] = None
+        for dimension, key in (
+            ("model", reference),
+            ("phase", attribution.get("phase") or "unknown"),
+            ("agent_type", attribution.get("agentType") or "unknown"),
+            ("role", attribution.get("role") or "loop"),
+            ("scope", wire.get("scope") or "root"),
+        ):
+            totals = self._by[dimension]
+            totals[key] = totals.get(key, 0.0) + amount
+        return cost
+
+    def price(self, reference: str, usage: Usage) -> float | None:
+        """Return the cost of a usage at a model's price, None when it has none."""
+        pricing = self._pricing(reference)
+        return None if pricing is None else price_usd(pricing, usage)
+
+    def report(self) -> CostReport:
+        """Return the cost report so far."""
+        return CostReport(
+            total_usd=self.total_usd,
+            gross_usd=self.total_usd,
+            by_model=dict(self._by["model"]),
+            by_phase=dict(self._by["phase"]),
+            by_agent_type=dict(self._by["agent_type"]),
+            by_role=dict(self._by["role"]),
+            by_scope=dict(self._by["scope"]),
+            wire_requests=self._wire_requests,
+            usage_approx=self._approximate,
+            unpriced=tuple(self._unpriced),
+        )

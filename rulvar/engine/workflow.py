@@ -1,0 +1,162 @@
+"""Workflows: async functions over ``ctx``, with the name that their runs carry."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.errors import ConfigError
+
+__all__ = ["Workflow", "define_workflow", "workflow"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Body = Callable[..., Awaitable[T]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Workflow(Generic[T]):
+    """A workflow: its name, its body ``async def body(ctx, args)`` and its defaults.
+
+    Attributes:
+        name: what runs of it are filed under; a resume with another name is refused.
+        body: the function that re-runs from the top.
+        args: contract of the arguments, or None.
+        model, effort, routing: defaults of the model calls in it.
+    """
+
+    name: str
+    body: Body[T]
+    args: SchemaContract | None = None
+    model: Any = None
+    effort: str | None = None
+    routing: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[T]:
+        """Call the body itself, as a test of a helper may."""
+        return self.body(*args, **kwargs)
+
+    @property
+    def source_hash(self) -> str:
+        """SHA-256 of the body's source text, or of its compiled code where there is no source."""
+        target = inspect.unwrap(self.body)
+        try:
+            text = inspect.getsource(target).encode("utf-8")
+        except (OSError, TypeError):
+            code = getattr(target, "__code__", None)
+            text = code.co_code if code is not None else repr(target).encode("utf-8")
+        return hashlib.sha256(text).hexdigest()
+
+
+@overload
+def workflow(body: Body[T], /) -> Workflow[T]: ...
+
+
+@overload
+def workflow(
+    body: None = None,
+    /,
+    *,
+    name: str | None = None,
+    args: Any = None,
+    model: Any = None,
+    effort: str | None = None,
+    routing: Mapping[str, Any] | None = None,
+) -> Callable[[Body[T]], Workflow[T]]: ...
+
+
+def workflow(
+    body: Body[T] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    args: Any = None,
+    model: Any = None,
+    effort: str | None = None,
+    routing: Mapping[str, Any] | None = None,
+) -> Workflow[T] | Callable[[Body[T]], Workflow[T]]:
+    """Make a workflow of ``async def body(ctx, args)``; usable bare and with options.
+
+    Args:
+        name: default: the function's name.
+        args: JSON Schema or type that arguments are checked against before anything runs.
+        model, effort, routing: defaults of the model calls in it; a call or profile overrides them.
+
+    Raises:
+        ConfigError: the body is not an async function of ``(ctx, args)``, or an option is wrong.
+    """
+
+    def make(decorated: Body[T]) -> Workflow[T]:
+        return define_workflow(
+            name or str(getattr(decorated, "__name__", "")),
+            decorated,
+            args=args,
+            model=model,
+            effort=effort,
+            routing=routing,
+        )
+
+    return make if body is None else make(body)
+
+
+def define_workflow(
+    name: str | Mapping[str, Any],
+    body: Body[T],
+    *,
+    args: Any = None,
+    model: Any = None,
+    effort: str | None = None,
+    routing: Mapping[str, Any] | None = None,
+) -> Workflow[T]:
+    """Make a workflow of a name and a body; see :func:`workflow`."""
+    if isinstance(name, Mapping):
+        return define_workflow(**{**name, "body": body})
+    if not isinstance(name, str) or not name:
+        raise ConfigError("workflow name: expected a non-empty string", data={"field": "name"})
+    _check_body(name, body)
+    return Workflow(
+        name=name,
+        body=body,
+        args=None if args is None else schema_contract(args, f"workflow {name!r} args"),
+        model=model,
+        effort=effort,
+        routing=dict(routing or {}),
+    )
+
+
+def _check_body(name: str, body: object) -> None:
+    if not callable(body):
+        raise ConfigError(f"workflow {name!r}: the body is not callable", data={"field": "body"})
+    target = inspect.unwrap(body)
+    if inspect.isasyncgenfunction(target):
+        raise ConfigError(
+            f"workflow {name!r}: the body is an async generator; return a value instead of yielding"
+        )
+    if inspect.isfunction(target) and not inspect.iscoroutinefunction(target):
+        raise ConfigError(
+            f"workflow {name!r}: write 'async def {target.__name__}(ctx, args)'", data={"field": "body"}
+        )
+    try:
+        parameters = inspect.signature(cast(Callable[..., Any], body)).parameters.values()
+    except (TypeError, ValueError):
+        return
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    required = [p for p in positional if p.default is p.empty]
+    if not variadic and (not positional or len(required) > 2):
+        raise ConfigError(f"workflow {name!r}: the body takes (ctx, args) or (ctx)", data={"field": "body"})
+
+
+def takes_args(body: Callable[..., Any]) -> bool:
+    """Whether a body takes ``args`` beside ``ctx``."""
+    try:
+        parameters = list(inspect.signature(body).parameters.values())
+    except (TypeError, ValueError):
+        return True
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return True
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) > 1

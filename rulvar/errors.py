@@ -1,0 +1,266 @@
+"""Every error that rulvar raises on purpose.
+
+::
+
+    RulvarError                     an error a caller may catch; has code, retryable, data, to_wire()
+    ├── ConfigError                 a value, file or option is wrong; names the field
+    │   └── SchemaError             a JSON Schema cannot be used
+    ├── NonSerializableValueError   a value cannot enter the journal; names the path
+    ├── JournalCompatibilityError   a journal of another version
+    ├── JournalOrderViolation       a line that cannot be read, or an append out of order
+    ├── SettlementError             a run's last entry could not be written
+    ├── DeterminismError            nondeterminism where the run forbids it
+    ├── JournalMissError            strict replay would have gone live
+    ├── VcrMissError                no cassette row serves the request
+    ├── FakeResponderError          the fake tier has no responder for a call
+    ├── BudgetExhaustedError        a ceiling does not admit the call
+    ├── AgentCallError              a model call ended in an error
+    ├── LimitExceededError          a model call ended at a usage limit
+    ├── ToolDeniedError             the gate refused a tool call
+    ├── AdmissionRejectedError      a child may not be started (depth, spawn cap)
+    ├── ChildWorkflowError          a child workflow failed
+    ├── RunCancelledError           the run was cancelled
+    ├── RunNotFoundError            no run of that id in the store
+    ├── ResolutionError             an external wait cannot be resolved that way
+    └── LeaseHeldError              another owner drives the run
+
+Control flow is not an error: :class:`ControlFlow` and its children derive from ``BaseException``,
+so that a workflow's ``except Exception`` cannot swallow a suspension or a strict-replay miss.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "AdmissionRejectedError",
+    "AgentCallError",
+    "BudgetExhaustedError",
+    "ChildWorkflowError",
+    "ConfigError",
+    "ControlFlow",
+    "DeterminismError",
+    "FakeResponderError",
+    "JournalCompatibilityError",
+    "JournalMissError",
+    "JournalOrderViolation",
+    "LeaseHeldError",
+    "LimitExceededError",
+    "NonSerializableValueError",
+    "ReplayStopped",
+    "ResolutionError",
+    "RulvarError",
+    "RunCancelledError",
+    "RunNotFoundError",
+    "RunSuspended",
+    "SchemaError",
+    "SettlementError",
+    "ToolDeniedError",
+    "VcrMissError",
+]
+
+
+class RulvarError(Exception):
+    """Base of every error that rulvar raises on purpose.
+
+    Attributes:
+        code: stable, machine-readable name of the kind of error.
+        retryable: whether the same call may succeed when it is made again.
+        data: JSON-ready facts about the error; never a secret.
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, data: dict[str, Any] | None = None, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data: dict[str, Any] = data or {}
+        self.retryable = retryable
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the error as the JSON object that outcomes, journals and events carry."""
+        wire: dict[str, Any] = {
+            "code": self.wire_code,
+            "message": self.message,
+            "retryable": self.retryable,
+        }
+        if self.data:
+            wire["data"] = self.data
+        return wire
+
+    @property
+    def wire_code(self) -> str:
+        """The code that outcomes and journals carry."""
+        return self.code
+
+
+class ConfigError(RulvarError):
+    """A value, a file or an option is wrong: the message names it and says what is allowed."""
+
+    code = "config"
+
+
+class SchemaError(ConfigError):
+    """A JSON Schema cannot be used: the message names the keyword or reference."""
+
+
+class NonSerializableValueError(RulvarError):
+    """A value cannot enter the journal: ``data["path"]`` names the offending field."""
+
+    code = "non_serializable_value"
+
+
+class JournalCompatibilityError(RulvarError):
+    """A journal was written under a hash version that this engine does not read."""
+
+    code = "journal_compat"
+
+
+class JournalOrderViolation(RulvarError):
+    """A journal's order is broken: a line before the last cannot be read, or an append is not after the tail."""
+
+    code = "journal_order_violation"
+
+
+class SettlementError(RulvarError):
+    """The entry that settles a run could not be written; the outcome is not durable."""
+
+    code = "settlement"
+
+
+class DeterminismError(RulvarError):
+    """A workflow read the clock, chance or the environment where the run forbids it."""
+
+    code = "determinism"
+
+
+class JournalMissError(RulvarError):
+    """A strict replay reached a call that is not in the journal: it would have gone live."""
+
+    code = "journal_miss"
+
+
+class VcrMissError(RulvarError):
+    """No cassette row serves a request.
+
+    Attributes:
+        adapter_id: adapter that was asked.
+        request_hash: hash of the request.
+        recorded_occurrences: 0 when never recorded, n when n rows were recorded and all are used up.
+    """
+
+    code = "vcr_miss"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        adapter_id: str,
+        request_hash: str,
+        recorded_occurrences: int,
+        data: dict[str, Any] | None = None,
+    ) -> None:
+        facts = {
+            "adapterId": adapter_id,
+            "requestHash": request_hash,
+            "recordedOccurrences": recorded_occurrences,
+        }
+        super().__init__(message, data={**facts, **(data or {})})
+        self.adapter_id = adapter_id
+        self.request_hash = request_hash
+        self.recorded_occurrences = recorded_occurrences
+
+
+class FakeResponderError(ConfigError):
+    """The fake tier has no responder for a call: add one, or the fallback ``"*"``."""
+
+
+class BudgetExhaustedError(RulvarError):
+    """A budget ceiling does not admit a call."""
+
+    code = "budget_exhausted"
+
+
+class AgentCallError(RulvarError):
+    """A model call ended in an error; ``data["kind"]`` is its kind.
+
+    Kinds: transport, rate-limit, schema-mismatch, tool, budget, terminal.
+    """
+
+    code = "agent"
+    result: Any = None
+    """The call's AgentResult, when there is one."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of failure, one of the closed set in the class docstring."""
+        return str(self.data.get("kind", "terminal"))
+
+
+class LimitExceededError(RulvarError):
+    """A model call ended at one of its usage limits; ``data["limit"]`` names it."""
+
+    code = "limit"
+
+
+class ToolDeniedError(RulvarError):
+    """The gate refused a tool call."""
+
+    code = "tool_denied"
+
+
+class AdmissionRejectedError(RulvarError):
+    """A child workflow may not be started: depth or spawn cap."""
+
+    code = "admission_rejected"
+
+
+class ChildWorkflowError(RulvarError):
+    """A child workflow failed; ``data["error"]`` is its error."""
+
+    code = "child"
+
+
+class RunCancelledError(RulvarError):
+    """The run was cancelled by its caller."""
+
+    code = "cancelled"
+
+    @property
+    def wire_code(self) -> str:
+        """Outcomes and journals carry ``error``: the status already says that it was cancelled."""
+        return "error"
+
+
+class RunNotFoundError(RulvarError):
+    """The store holds no run of that id."""
+
+    code = "run_not_found"
+
+
+class ResolutionError(RulvarError):
+    """A wait cannot be resolved that way: unknown key, already resolved, or a refused value."""
+
+    code = "resolution"
+
+
+class LeaseHeldError(RulvarError):
+    """Another owner holds the run's lease."""
+
+    code = "lease_held"
+
+
+class ControlFlow(BaseException):
+    """Base of signals that unwind a workflow body and must not be caught by user code."""
+
+
+class RunSuspended(ControlFlow):
+    """Unwinds a body whose every branch waits for an external answer."""
+
+
+class ReplayStopped(ControlFlow):
+    """Unwinds a body in strict replay; ``error`` is the :class:`JournalMissError`."""
+
+    def __init__(self, error: RulvarError) -> None:
+        super().__init__(error.message)
+        self.error = error

@@ -1,0 +1,156 @@
+"""The ledger: what a run may spend, what it has promised, what it has spent.
+
+Money is integer micro-USD. Accounts form a tree: the run, and below it one per child workflow. A
+reservation is promised on every account up to the root, so that no branch can spend what another was
+promised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["MICRO", "Account", "Denial", "Ledger", "Reservation", "micro_usd", "usd"]
+
+MICRO = 1_000_000
+ROOT = "run"
+
+
+def micro_usd(amount_usd: float) -> int:
+    """Return an amount in micro-USD, rounded up: a fraction is never given away."""
+    scaled = amount_usd * MICRO
+    nearest = round(scaled)
+    return nearest if abs(scaled - nearest) < 1e-6 else int(-(-scaled // 1))
+
+
+def usd(micro: int) -> float:
+    """Return an amount in USD."""
+    return micro / MICRO
+
+
+@dataclass(slots=True)
+class Account:
+    """One account: amounts in micro-USD; without a ceiling it admits everything."""
+
+    name: str
+    parent: Account | None
+    ceiling: int | None
+    spent: int = 0
+    reserved: int = 0
+
+    @property
+    def remaining(self) -> int | None:
+        """What may still be promised; None without a ceiling. Never below zero."""
+        return None if self.ceiling is None else max(0, self.ceiling - self.spent - self.reserved)
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why a reservation was refused: the account that is too small, and its amounts (micro-USD)."""
+
+    account: str
+    ceiling: int
+    spent: int
+    reserved: int
+    proposed: int
+
+    def to_wire(self) -> dict[str, object]:
+        """Return the JSON object that the error carries."""
+        return {
+            "account": self.account,
+            "spentUsd": usd(self.spent),
+            "committedReserveUsd": usd(self.reserved),
+            "finalizeReserveUsd": 0,
+            "synthesisReserveUsd": 0,
+            "convergenceReserveUsd": 0,
+            "repairReserveUsd": 0,
+            "proposedReserveUsd": usd(self.proposed),
+            "ceilingUsd": usd(self.ceiling),
+        }
+
+
+@dataclass(slots=True)
+class Reservation:
+    """A promise that is open until it is released."""
+
+    account: Account
+    amount: int
+    released: bool = False
+
+
+class Ledger:
+    """The accounts of one run.
+
+    Args:
+        ceiling_usd: what the run may spend; None is no bound.
+        spent_usd: what earlier segments spent.
+    """
+
+    def __init__(self, ceiling_usd: float | None, spent_usd: float = 0.0) -> None:
+        ceiling = None if ceiling_usd is None else micro_usd(ceiling_usd)
+        self._accounts = {ROOT: Account(ROOT, None, ceiling, spent=micro_usd(spent_usd))}
+
+    @property
+    def root(self) -> Account:
+        """The run's own account."""
+        return self._accounts[ROOT]
+
+    def account(self, name: str) -> Account:
+        """Return an account by name."""
+        return self._accounts[name]
+
+    def open(self, name: str, parent: str, fraction: float) -> Account:
+        """Open a child account; its ceiling is a fraction of what its parent has left."""
+        above = self._accounts[parent]
+        left = above.remaining
+        ceiling = None if left is None else int(left * fraction)
+        account = self._accounts.get(name)
+        if account is None:
+            account = self._accounts[name] = Account(name, above, ceiling)
+        return account
+
+    def reserve(self, name: str, amount_usd: float) -> Reservation | Denial:
+        """Promise an amount on an account and everything above it, or say which account refuses.
+
+        An account refuses when the promise would take it past its ceiling, and when nothing is left.
+        """
+        amount = micro_usd(amount_usd)
+        chain = list(self._chain(name))
+        for account in chain:
+            if account.ceiling is None:
+                continue
+            committed = account.spent + account.reserved
+            if committed + amount > account.ceiling or committed >= account.ceiling:
+                return Denial(account.name, account.ceiling, account.spent, account.reserved, amount)
+        for account in chain:
+            account.reserved += amount
+        return Reservation(chain[0], amount)
+
+    def release(self, reservation: Reservation) -> None:
+        """Give a promise back; a second time does nothing."""
+        if not reservation.released:
+            reservation.released = True
+            for account in self._chain(reservation.account.name):
+                account.reserved -= reservation.amount
+
+    def spend(self, name: str, amount_usd: float) -> None:
+        """Book what was spent, on an account and everything above it."""
+        amount = micro_usd(amount_usd)
+        for account in self._chain(name):
+            account.spent += amount
+
+    def affordable(self, reservation: Reservation) -> float | None:
+        """Return what a call may still spend in USD, its own promise included; None is no bound."""
+        bounds = [
+            max(0, account.ceiling - account.spent - (account.reserved - reservation.amount))
+            for account in self._chain(reservation.account.name)
+            if account.ceiling is not None
+        ]
+        return usd(min(bounds)) if bounds else None
+
+    def _chain(self, name: str) -> list[Account]:
+        chain: list[Account] = []
+        account: Account | None = self._accounts[name]
+        while account is not None:
+            chain.append(account)
+            account = account.parent
+        return chain

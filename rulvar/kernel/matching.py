@@ -1,0 +1,284 @@
+"""The index of a journal: which operations it holds, and which call gets which.
+
+An operation is what one ctx call left behind: its first entry, the terminal entry that closes it and
+the resolution of a wait. Operations of one scope and key form a queue; a live call takes the first
+one that is left, so identical calls are told apart by order and a call that was inserted, deleted or
+reordered disturbs no other.
+
+A segment that ran after a crash may have repeated an operation whose recorded outcome was not kept.
+The repetition takes the place of what it repeated: the queue holds one operation per call, in the
+form of its latest attempt.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rulvar.contracts.entries import JournalEntry
+from rulvar.kernel.disposition import Disposition, disposition
+
+__all__ = ["JournalIndex", "Operation"]
+
+MATCHED_KINDS = frozenset({"agent", "step", "child", "rand", "external", "approval"})
+_TWO_PHASE = frozenset({"agent", "step", "child"})
+_SUSPENSIONS = frozenset({"external", "approval"})
+SEGMENT_BITS = 32
+
+
+class Operation:
+    """One journaled operation, as the entries of a journal tell it."""
+
+    __slots__ = ("consumed", "first", "resolution", "terminal")
+
+    def __init__(self, first: JournalEntry) -> None:
+        self.first = first
+        self.terminal: JournalEntry | None = first if first.kind == "rand" else None
+        self.resolution: JournalEntry | None = None
+        self.consumed = False
+
+    @property
+    def status(self) -> str:
+        """Status of the terminal entry; ``running`` or ``suspended`` while there is none."""
+        return self.first.status if self.terminal is None else self.terminal.status
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it dangles: started and not finished, or waiting and not resolved."""
+        if self.first.kind in _SUSPENSIONS:
+            return self.resolution is None
+        return self.terminal is None
+
+
+@dataclass(frozen=True, slots=True)
+class SettleMark:
+    """The last settle entry of a journal, and whether anything was appended behind it."""
+
+    entry: JournalEntry
+    run_status: str
+    is_last: bool
+
+
+class JournalIndex:
+    """Operations of a journal by scope and key, in O(1) per call.
+
+    Args:
+        entries: the journal, in order.
+        invalidate: seqs of operations whose recorded outcome must not be kept.
+    """
+
+    def __init__(self, entries: Sequence[JournalEntry], invalidate: Iterable[int] = ()) -> None:
+        self.has_v1 = False
+        self.next_seq = 0
+        self.ordinals: dict[tuple[str, str], int] = {}
+        self.operations: dict[int, Operation] = {}
+        self.decisions: dict[str, list[JournalEntry]] = {}
+        self.settle: SettleMark | None = None
+        self.abandoned: list[JournalEntry] = []
+        self.closed_waits: dict[int, JournalEntry] = {}
+        self._invalidate = frozenset(invalidate)
+        self._queues: dict[tuple[str, str], deque[Operation]] = {}
+        self._anywhere: dict[str, list[Operation]] = {}
+        for entry in entries:
+            self._add(entry)
+        if self.settle is not None:
+            is_last = self.settle.entry is entries[-1]
+            self.settle = SettleMark(self.settle.entry, self.settle.run_status, is_last)
+        self._skipped = self._fold_abandons()
+        self._queue()
+
+    @property
+    def settled_ok(self) -> bool:
+        """Whether the run settled ok before."""
+        return self.settle is not None and self.settle.run_status == "ok"
+
+    def take(self, scope: str, key: str, older_key: str | None = None) -> Operation | None:
+        """Take the first operation left of a scope and key; None is a miss and disturbs nothing.
+
+        Args:
+            older_key: the key of the same identity in version 1, when the journal has such entries.
+        """
+        queue = self._queues.get((scope, key))
+        if older_key is not None and older_key != key:
+            older = self._queues.get((scope, older_key))
+            if older and (not queue or older[0].first.seq < queue[0].first.seq):
+                queue = older
+        while queue:
+            operation = queue.popleft()
+            if not operation.consumed:
+                operation.consumed = True
+                return operation
+        return None
+
+    def take_anywhere(self, key: str) -> Operation | None:
+        """Take the first operation left of a key, whatever its scope."""
+        if not self._anywhere:
+            for operation in self.operations.values():
+                self._anywhere.setdefault(operation.first.key, []).append(operation)
+        for operation in self._anywhere.get(key, ()):
+            if not operation.consumed and operation.status == "ok":
+                operation.consumed = True
+                return operation
+        return None
+
+    def disposition(self, operation: Operation) -> Disposition:
+        """Return what to do with a matched operation; see the table in ``kernel.disposition``."""
+        entry = operation.first if operation.terminal is None else operation.terminal
+        status = "running" if operation.terminal is None else entry.status
+        return disposition(
+            status,
+            hash_version=entry.hash_version,
+            memoized=operation.first.memoize_outcome or entry.memoize_outcome,
+            run_settled_ok=self.settled_ok,
+            error=entry.to_wire().get("error") if status == "error" else None,
+            invalidated=operation.first.seq in self._invalidate or entry.seq in self._invalidate,
+        )
+
+    def next_ordinal(self, scope: str, key: str) -> int:
+        """Claim the next ordinal of a key within a scope."""
+        place = (scope, key)
+        ordinal = self.ordinals.get(place, 0)
+        self.ordinals[place] = ordinal + 1
+        return ordinal
+
+    def is_skipped(self, operation: Operation) -> bool:
+        """Whether an abandon entry covers the operation."""
+        return operation.first.seq in self._skipped
+
+    def orphans(self, consumed_scopes: Iterable[str] = ()) -> list[Operation]:
+        """Return the open operations that no call took, in journal order.
+
+        What lies below a child that was served from the journal is not orphaned.
+        """
+        covered = tuple(f"{scope}/" for scope in consumed_scopes)
+        roots = frozenset(consumed_scopes)
+        return [
+            operation
+            for operation in self.operations.values()
+            if operation.is_open
+            and not operation.consumed
+            and operation.first.seq not in self._skipped
+            and operation.first.scope not in roots
+            and not operation.first.scope.startswith(covered)
+        ]
+
+    def unconsumed(self) -> list[Operation]:
+        """Return every operation that no call took, in journal order."""
+        return [operation for operation in self.operations.values() if not operation.consumed]
+
+    def _add(self, entry: JournalEntry) -> None:
+        kind = entry.kind
+        self.next_seq = max(self.next_seq, entry.seq + 1)
+        if entry.hash_version == 1:
+            self.has_v1 = True
+        if kind == "decision":
+            self._add_decision(entry)
+        elif kind == "resolution":
+            self._add_resolution(entry)
+        elif kind == "abandon":
+            self.abandoned.append(entry)
+        elif kind in MATCHED_KINDS:
+            if entry.ref is None:
+                self.operations[entry.seq] = Operation(entry)
+                self._count(entry)
+            elif (operation := self.operations.get(entry.ref)) is not None and operation.terminal is None:
+                operation.terminal = entry
+        else:
+            self._count(entry)
+
+    def _count(self, entry: JournalEntry) -> None:
+        place = (entry.scope, entry.key)
+        self.ordinals[place] = max(self.ordinals.get(place, 0), entry.ordinal + 1)
+
+    def _add_decision(self, entry: JournalEntry) -> None:
+        self._count(entry)
+        if entry.key.startswith("pc:"):
+            return  # one per exchange: nothing of it is matched or folded
+        value = entry.value
+        if not isinstance(value, dict):
+            return
+        kind = value.get("decisionType")
+        if kind == "run_settle":
+            self.settle = SettleMark(entry, str(value.get("runStatus")), is_last=False)
+        elif isinstance(kind, str):
+            self.decisions.setdefault(kind, []).append(entry)
+
+    def _add_resolution(self, entry: JournalEntry) -> None:
+        resolution = entry.to_wire().get("resolution")
+        target = resolution.get("target", entry.ref) if isinstance(resolution, dict) else entry.ref
+        operation = self.operations.get(target) if isinstance(target, int) else None
+        if operation is not None and operation.resolution is None:
+            operation.resolution = entry
+
+    def _fold_abandons(self) -> frozenset[int]:
+        """Return the seqs that abandon entries cover: their targets and the scopes below."""
+        covered: set[int] = set()
+        for entry in self.abandoned:
+            abandon = entry.to_wire().get("abandon")
+            target = abandon.get("target", entry.ref) if isinstance(abandon, dict) else entry.ref
+            if not isinstance(target, int) or target not in self.operations:
+                continue
+            covered.add(target)
+            below = self._scope_below(self.operations[target])
+            if below is not None:
+                prefix = f"{below}/"
+                covered.update(
+                    seq
+                    for seq, operation in self.operations.items()
+                    if operation.first.scope == below or operation.first.scope.startswith(prefix)
+                )
+        return frozenset(covered)
+
+    @staticmethod
+    def _scope_below(operation: Operation) -> str | None:
+        first = operation.first
+        if first.kind == "child":
+            value = first.value
+            scope = value.get("childScope") if isinstance(value, dict) else None
+            return scope if isinstance(scope, str) else None
+        if first.kind == "agent":
+            return f"{first.scope}/agent:{first.seq}" if first.scope else f"agent:{first.seq}"
+        return None
+
+    def _queue(self) -> None:
+        """Queue operations by scope and key, each repetition in the place of what it repeats."""
+        groups: dict[tuple[str, str], list[Operation]] = {}
+        for operation in self.operations.values():
+            groups.setdefault((operation.first.scope, operation.first.key), []).append(operation)
+        for place, group in groups.items():
+            if len(group) == 1:
+                self._queues[place] = deque(group)
+            else:
+                self._queues[place] = deque(self._latest_attempts(group))
+
+    def _latest_attempts(self, group: list[Operation]) -> Iterator[Operation]:
+        calls: list[Operation] = []
+        segments: list[int] = []
+        for operation in group:
+            segment = segment_of(operation.first)
+            for index, earlier in enumerate(calls):
+                if segments[index] < segment and self._was_rerun(earlier):
+                    earlier.consumed = True
+                    calls[index], segments[index] = operation, segment
+                    break
+            else:
+                calls.append(operation)
+                segments.append(segment)
+        yield from calls
+
+    def _was_rerun(self, operation: Operation) -> bool:
+        # a dangling operation is finished under its own first entry, never repeated
+        return operation.terminal is not None and self.disposition(operation) is Disposition.RERUN
+
+
+def segment_of(entry: JournalEntry) -> int:
+    """Return the execution segment (0-based) that wrote an entry, as its span id tells."""
+    digits = entry.span_id[1:]
+    return int(digits) >> SEGMENT_BITS if digits.isdecimal() else 0
+
+
+def terminal_value(operation: Operation) -> Any:
+    """Return the recorded value of a finished operation."""
+    return None if operation.terminal is None else operation.terminal.value

@@ -1,0 +1,90 @@
+"""Agent profiles: what a kind of agent is made of; and what one call of it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from rulvar.contracts.stream import WireError
+from rulvar.contracts.usage import ZERO_USAGE, Usage
+from rulvar.errors import ConfigError
+from rulvar.tools.tool import Tool
+
+__all__ = ["AgentProfile", "AgentResult"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentProfile:
+    """Defaults of every call with one ``agent_type``; a call's own options win.
+
+    Attributes:
+        model: a model reference ``adapter:model``, or ``{"model", "effort", "provider_options"}``.
+        effort: low, medium, high, xhigh or max.
+        system: text of the system message.
+        tools: what the agent may call.
+        schema: shape of its answer.
+        limits, retry, fallback, est_cost: see ``ctx.agent``.
+        routing: role to model reference.
+    """
+
+    model: Any = None
+    effort: str | None = None
+    system: str | None = None
+    tools: tuple[Tool, ...] = ()
+    schema: Any = None
+    limits: Any = None
+    retry: Any = None
+    fallback: Any = None
+    est_cost: float | None = None
+    routing: Mapping[str, Any] | None = None
+    description: str | None = None
+
+    @classmethod
+    def of(cls, name: str, profile: AgentProfile | Mapping[str, Any]) -> AgentProfile:
+        """Return a profile from a mapping of the attribute names.
+
+        Raises:
+            ConfigError: an unknown field.
+        """
+        if isinstance(profile, AgentProfile):
+            return profile
+        where = f"profiles[{name!r}]"
+        if not isinstance(profile, Mapping):
+            raise ConfigError(f"{where}: expected AgentProfile or a mapping", data={"field": where})
+        known = {item.name for item in fields(cls)}
+        for field in profile:
+            if field not in known:
+                raise ConfigError(
+                    f"{where}.{field}: unknown field; use {', '.join(sorted(known))}",
+                    data={"field": f"{where}.{field}"},
+                )
+        values = dict(profile)
+        tools: Iterable[Tool] = values.get("tools") or ()
+        values["tools"] = tuple(tools)
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentResult:
+    """What one agent call came to, for ``result="full"``.
+
+    Attributes:
+        status: ok, error, limit or cancelled.
+        output: the answer; None unless status is ok.
+        error: the failure, with its kind in ``error.data["kind"]``.
+        usage: tokens of all turns.
+        served_by: the model that answered last.
+        cost_usd: cost of all turns; None when the model has no price.
+        entry_ref: seq of the journal entry that holds it.
+        call_ref: seq of the entry that began the call.
+    """
+
+    status: Literal["ok", "error", "limit", "cancelled"]
+    output: Any = None
+    error: WireError | None = None
+    usage: Usage = ZERO_USAGE
+    served_by: str | None = None
+    cost_usd: float | None = None
+    entry_ref: int | None = None
+    call_ref: int | None = None

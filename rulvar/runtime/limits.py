@@ -1,0 +1,67 @@
+"""Bounds of one agent call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from rulvar.errors import ConfigError
+
+__all__ = ["UsageLimits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageLimits:
+    """How much one agent call may do before it ends with status ``limit``.
+
+    Attributes:
+        max_turns: model turns.
+        max_tool_calls: tool calls over all turns; None is no bound.
+        max_output_tokens_per_turn: sent to the provider with every turn; None leaves it to the model.
+        timeout_s: wall time of the whole call in seconds; None is no bound.
+    """
+
+    max_turns: int = 32
+    max_tool_calls: int | None = None
+    max_output_tokens_per_turn: int | None = None
+    timeout_s: float | None = None
+
+    @classmethod
+    def of(cls, limits: UsageLimits | Mapping[str, Any] | None, what: str = "limits") -> UsageLimits:
+        """Return limits from a mapping of the attribute names.
+
+        Raises:
+            ConfigError: an unknown field, or a value out of range; names the field and the range.
+        """
+        if limits is None:
+            return cls()
+        if isinstance(limits, UsageLimits):
+            return limits
+        if not isinstance(limits, Mapping):
+            raise ConfigError(f"{what}: expected UsageLimits or a mapping", data={"field": what})
+        known = {item.name for item in fields(cls)}
+        for name, value in limits.items():
+            if name not in known:
+                raise ConfigError(
+                    f"{what}.{name}: unknown field; use {', '.join(sorted(known))}",
+                    data={"field": f"{what}.{name}"},
+                )
+            _check(f"{what}.{name}", name, value)
+        return cls(**limits)
+
+
+def _check(where: str, name: str, value: Any) -> None:
+    if value is None and name != "max_turns":
+        return
+    if name == "timeout_s":
+        good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
+        allowed = "a number of seconds above 0"
+    else:
+        least = 0 if name == "max_tool_calls" else 1
+        good = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        allowed = f"an integer from {least} up"
+    if not good:
+        raise ConfigError(
+            f"{where}: expected {allowed}, got {value!r}", data={"field": where, "value": repr(value)}
+        )

@@ -1,0 +1,79 @@
+"""From tokens to money. The order of operations is fixed: figures match the original's to the last bit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rulvar.contracts.capabilities import ModelPricing, PriceTier
+from rulvar.contracts.usage import Usage
+
+__all__ = ["PriceComponents", "affordable_output_tokens", "price_components", "price_usd"]
+
+_M = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceComponents:
+    """Cost of one usage by component, in USD."""
+
+    input_usd: float
+    output_usd: float
+    cached_input_usd: float
+    cache_write_usd: float
+
+    @property
+    def total_usd(self) -> float:
+        """Sum of the components."""
+        return self.input_usd + self.output_usd + self.cached_input_usd + self.cache_write_usd
+
+
+def price_usd(pricing: ModelPricing, usage: Usage) -> float:
+    """Return the cost of a usage in USD."""
+    return price_components(pricing, usage).total_usd
+
+
+def price_components(pricing: ModelPricing, usage: Usage) -> PriceComponents:
+    """Return the cost of a usage by component.
+
+    A tier re-prices the whole request once its input is strictly above the threshold; the highest
+    threshold below wins. Without a cache price, cached tokens cost what input costs.
+    """
+    tier = _tier(pricing, usage.input_tokens)
+    by_in, by_out = (tier.input_multiplier, tier.output_multiplier) if tier else (1, 1)
+    rate = pricing.input_usd_per_m_tok
+    read_rate = _either(pricing.cache_read_usd_per_m_tok, rate)
+    write_rate = _either(pricing.cache_write_usd_per_m_tok, rate)
+    hour_rate = _either(pricing.cache_write1h_usd_per_m_tok, write_rate)
+    plain = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens)
+    hour = usage.cache_write1h_tokens or 0
+    short = usage.cache_write_tokens - hour
+    return PriceComponents(
+        input_usd=plain / _M * rate * by_in,
+        output_usd=usage.output_tokens / _M * pricing.output_usd_per_m_tok * by_out,
+        cached_input_usd=usage.cache_read_tokens / _M * read_rate * by_in,
+        cache_write_usd=short / _M * write_rate * by_in + hour / _M * hour_rate * by_in,
+    )
+
+
+def affordable_output_tokens(pricing: ModelPricing, remaining_usd: float, input_tokens: int) -> float:
+    """Return how many output tokens the rest of a budget buys after that much input.
+
+    Negative when the input alone is too dear; infinite when output is free.
+    """
+    tier = _tier(pricing, input_tokens)
+    by_in, by_out = (tier.input_multiplier, tier.output_multiplier) if tier else (1, 1)
+    rate = pricing.output_usd_per_m_tok * by_out
+    if rate == 0:
+        return math.inf
+    rest = remaining_usd - input_tokens / _M * pricing.input_usd_per_m_tok * by_in
+    return math.floor(rest / rate * _M)
+
+
+def _tier(pricing: ModelPricing, input_tokens: int) -> PriceTier | None:
+    below = [tier for tier in pricing.tiers or () if input_tokens > tier.above_input_tokens]
+    return max(below, key=lambda tier: tier.above_input_tokens, default=None)
+
+
+def _either(price: float | None, otherwise: float) -> float:
+    return otherwise if price is None else price

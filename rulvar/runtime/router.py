@@ -1,0 +1,99 @@
+"""Which model serves a call: the call's own choice, then its profile's, the workflow's, the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rulvar.errors import ConfigError
+
+__all__ = ["ROLES", "ModelChoice", "choose_model"]
+
+ROLES = ("orchestrate", "plan", "loop", "finalize", "extract", "summarize", "synthesize")
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+ROLE_EFFORTS: Mapping[str, str] = {"plan": "high"}
+"""Effort of a role when nothing else sets one; it is part of the call's identity."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """A model, and how to ask it.
+
+    Attributes:
+        reference: ``adapter:model``.
+        effort: part of the call's identity; None when nothing set it.
+    """
+
+    reference: str
+    effort: str | None = None
+    provider_options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def adapter_id(self) -> str:
+        """The part before the first colon."""
+        return self.reference.partition(":")[0]
+
+    @property
+    def model(self) -> str:
+        """The part after the first colon."""
+        return self.reference.partition(":")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingLayer:
+    """One place that may choose a model: a call, a profile, a workflow or the engine."""
+
+    where: str
+    model: Any = None
+    effort: str | None = None
+    routing: Mapping[str, Any] | None = None
+
+
+def choose_model(role: str, layers: Iterable[RoutingLayer]) -> ModelChoice:
+    """Return the model of the first layer that names one for a role, and the first effort.
+
+    Within a layer ``model`` wins over ``routing[role]``.
+
+    Raises:
+        ConfigError: no layer names a model, or one names it wrongly.
+    """
+    if role not in ROLES:
+        raise ConfigError(f"role {role!r}: use one of {', '.join(ROLES)}", data={"field": "role"})
+    chosen: ModelChoice | None = None
+    effort: str | None = None
+    for layer in layers:
+        effort = effort or layer.effort
+        if chosen is None:
+            named = layer.model if layer.model is not None else (layer.routing or {}).get(role)
+            if named is not None:
+                chosen = _model_choice(named, layer.where)
+                effort = effort or chosen.effort
+    if chosen is None:
+        raise ConfigError(
+            f"no model for role {role!r}: give the call, the profile or the workflow a model, or the engine "
+            f'routing={{"{role}": "adapter:model"}}',
+            data={"field": "routing", "role": role},
+        )
+    effort = effort or ROLE_EFFORTS.get(role)
+    if effort is not None and effort not in EFFORTS:
+        raise ConfigError(f"effort {effort!r}: use one of {', '.join(EFFORTS)}", data={"field": "effort"})
+    return ModelChoice(reference=chosen.reference, effort=effort, provider_options=chosen.provider_options)
+
+
+def _model_choice(named: Any, where: str) -> ModelChoice:
+    if isinstance(named, str):
+        named = {"model": named}
+    if not isinstance(named, Mapping) or set(named) - {"model", "effort", "provider_options"}:
+        raise ConfigError(
+            f"{where} model {named!r}: expected 'adapter:model' or {{model, effort, provider_options}}",
+            data={"field": "model"},
+        )
+    reference = named.get("model")
+    if not isinstance(reference, str) or not all(reference.partition(":")):
+        raise ConfigError(f"{where} model {reference!r}: expected 'adapter:model'", data={"field": "model"})
+    return ModelChoice(
+        reference=reference,
+        effort=named.get("effort"),
+        provider_options=named.get("provider_options") or {},
+    )

@@ -1,0 +1,151 @@
+"""Structured answers: how a model is asked for JSON, and how its answer is read.
+
+Three tiers: ``native`` (the provider enforces the schema), ``forced-tool`` (the model must call one
+tool whose parameters are the schema) and ``prompt`` (the schema is written into the prompt). The
+native tier is used for closed schemas only: providers refuse open ones in strict mode.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.messages import ToolCallPart, ToolContract
+from rulvar.contracts.schema import SchemaContract, SchemaIssue
+
+__all__ = [
+    "RESULT_TOOL",
+    "Candidate",
+    "Tier",
+    "extract_candidate",
+    "is_strict_compatible",
+    "reprompt_text",
+    "result_tool",
+    "schema_instruction",
+    "select_tier",
+]
+
+Tier = Literal["native", "forced-tool", "prompt"]
+RESULT_TOOL = "emit_result"
+_LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
+_WHITE = " \t\n\r\v\f\ufeff\u00a0\u2028\u2029"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A JSON value found in an answer."""
+
+    raw: Any
+
+
+def is_strict_compatible(schema: Any) -> bool:
+    """Whether every object of a canonical schema is closed: no extra members, every member required."""
+    if not isinstance(schema, Mapping):
+        return True
+    properties = schema.get("properties")
+    is_object = schema.get("type") == "object" or "properties" in schema or "additionalProperties" in schema
+    if is_object:
+        names = set(properties) if isinstance(properties, Mapping) else set()
+        required = schema.get("required")
+        if schema.get("additionalProperties") is not False:
+            return False
+        if not names <= set(required if isinstance(required, list) else ()):
+            return False
+    below: list[Any] = list(properties.values()) if isinstance(properties, Mapping) else []
+    below.extend(schema[name] for name in ("items", "contains") if name in schema)
+    for name in _LISTS:
+        if isinstance(schema.get(name), list):
+            below.extend(schema[name])
+    return all(is_strict_compatible(item) for item in below)
+
+
+def select_tier(structured_output: Tier, schema: Any) -> Tier:
+    """Return the tier for a model and a canonical schema."""
+    if structured_output == "native" and not is_strict_compatible(schema):
+        return "forced-tool"
+    return structured_output
+
+
+def result_tool(schema: SchemaContract) -> ToolContract:
+    """Return the contract of the tool that a model must call with its answer."""
+    parameters = schema.canonical if isinstance(schema.canonical, dict) else {}
+    return ToolContract(
+        name=RESULT_TOOL, description="Deliver the final answer as arguments.", parameters=parameters
+    )
+
+
+def schema_instruction(schema: SchemaContract) -> str:
+    """Return the text that asks for JSON in the prompt tier."""
+    text = json.dumps(schema.canonical, ensure_ascii=False, sort_keys=True)
+    return f"Answer with one JSON value and nothing else. It must fit this JSON Schema:\n{text}"
+
+
+def reprompt_text(issues: Iterable[SchemaIssue]) -> str:
+    """Return the text that asks for another answer after one that did not fit."""
+    lines = [f"- {_where(issue)}: {issue.message}" for issue in issues]
+    return "The answer does not fit the required schema:\n" + "\n".join(lines) + "\nAnswer again, in full."
+
+
+def extract_candidate(text: str, tool_calls: Iterable[ToolCallPart], tier: Tier) -> Candidate | None:
+    """Return the JSON value of an answer, or None when there is none.
+
+    The forced tool's arguments win in its tier; otherwise the whole text is read, then the first
+    bracketed value in it.
+    """
+    if tier == "forced-tool":
+        for call in tool_calls:
+            if call.name == RESULT_TOOL:
+                return Candidate(call.args)
+    stripped = text.strip(_WHITE)
+    if not stripped:
+        return None
+    whole = _parse(stripped)
+    if whole is not None:
+        return whole
+    found = _first_bracketed(stripped)
+    return None if found is None else _parse(found)
+
+
+def _parse(text: str) -> Candidate | None:
+    try:
+        value = decode_json(text)
+    except ValueError:
+        return None
+    if isinstance(value, float) and value - value != 0:
+        value = None  # an overflowing number is no number
+    return Candidate(value)
+
+
+def _first_bracketed(text: str) -> str | None:
+    start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
+    if start < 0:
+        return None
+    depth, quoted, escaped = 0, False, False
+    for at in range(start, len(text)):
+        character = text[at]
+        if quoted:
+            if escaped:
+                escaped = False
+            elif character == "\\":
+                escaped = True
+            elif character == '"':
+                quoted = False
+        elif character == '"':
+            quoted = True
+        elif character in "{[":
+            depth += 1
+        elif character in "}]":
+            depth -= 1
+            if depth == 0:
+                return text[start : at + 1]
+    return None
+
+
+def _where(issue: SchemaIssue) -> str:
+    return (
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in issue.path).lstrip(".")
+        or "answer"
+    )

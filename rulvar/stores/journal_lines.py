@@ -1,0 +1,86 @@
+"""Reading the bytes of a JSONL journal: whole lines, torn tails, records glued together.
+
+A process that dies while it appends leaves a fragment behind its last whole line. The fragment was
+never acknowledged, so it is invisible; whole records that a later append glued onto it are kept. A
+line before the last that cannot be read is damage, and is refused with its line number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rulvar.contracts.entries import JournalEntry, decode_entry
+from rulvar.errors import JournalOrderViolation
+
+__all__ = ["JournalLines", "read_journal_lines"]
+
+
+@dataclass(frozen=True, slots=True)
+class JournalLines:
+    """What a journal file holds.
+
+    Attributes:
+        entries: the readable entries, in order.
+        intact: how many bytes from the start are whole lines as they stand.
+        salvaged: whole records found in the damaged tail, one line each.
+        torn: whether the file has bytes behind ``intact`` that are not whole lines.
+        terminated: whether the intact part ends with a line feed.
+    """
+
+    entries: list[JournalEntry]
+    intact: int
+    salvaged: bytes
+    torn: bool
+    terminated: bool
+
+    def repaired(self, data: bytes) -> bytes:
+        """Return the file's bytes without the damage."""
+        return data[: self.intact] + self.salvaged
+
+
+def read_journal_lines(data: bytes, name: str) -> JournalLines:
+    """Read a journal's bytes.
+
+    Raises:
+        JournalOrderViolation: a line before the last cannot be read; names file and line.
+    """
+    entries: list[JournalEntry] = []
+    start, end, number = 0, len(data.rstrip(b"\r\n")), 0
+    while start < end:
+        number += 1
+        stop = data.find(b"\n", start)
+        line = data[start:] if stop < 0 else data[start:stop]
+        if line:
+            try:
+                entries.append(decode_entry(line))
+            except ValueError as error:
+                if 0 <= stop < end:
+                    raise JournalOrderViolation(
+                        f"{name}, line {number}: not a journal entry ({error}); "
+                        "restore the file from a copy, or cut it before this line",
+                        data={"file": name, "line": number},
+                    ) from None
+                salvaged = list(_glued_records(line))
+                entries.extend(decode_entry(record) for record in salvaged)
+                text = b"".join(record + b"\n" for record in salvaged)
+                return JournalLines(entries, start, text, torn=True, terminated=True)
+        start = len(data) if stop < 0 else stop + 1
+    return JournalLines(entries, len(data), b"", torn=False, terminated=not data or data.endswith(b"\n"))
+
+
+def _glued_records(line: bytes) -> Iterator[bytes]:
+    """Yield the whole JSON records at the start of a damaged line."""
+    text = line.decode("utf-8", "surrogateescape")
+    decoder = json.JSONDecoder()
+    start = 0
+    while start < len(text):
+        try:
+            value, stop = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(value, (dict, list)):
+            return
+        yield text[start:stop].encode("utf-8", "surrogateescape")
+        start = stop

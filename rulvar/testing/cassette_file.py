@@ -1,0 +1,188 @@
+"""A cassette that is being recorded: one writer, whole lines, nothing torn left behind.
+
+The writer holds an advisory lock on the file for as long as it lives. A line is written with one
+``write``; a line that a killed recorder left unfinished is cut off before the next one is added.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import weakref
+
+from rulvar.contracts.canonical import decode_json
+from rulvar.errors import ConfigError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - no advisory locks on this platform
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["CassetteFile", "WrittenLine"]
+
+_MOST_OPENS = 8
+
+
+class WrittenLine:
+    """Where an appended line stands: byte offsets, and its 1-based number."""
+
+    __slots__ = ("end", "number", "start")
+
+    def __init__(self, start: int, end: int, number: int) -> None:
+        self.start = start
+        self.end = end
+        self.number = number
+
+
+class CassetteFile:
+    """The one writer of a cassette file; a missing file is created with its header line.
+
+    Attributes:
+        path: the file, as it was given.
+        found: the bytes of the whole lines that were there when the file was opened.
+    """
+
+    def __init__(self, path: str, header: bytes) -> None:
+        """Open and lock the file.
+
+        Raises:
+            ConfigError: another recorder holds the file, or it cannot be opened.
+        """
+        self.path = path
+        try:
+            self._fd = self._open(header)
+        except OSError as error:
+            problem = f"cannot record to the cassette: {error.strerror or error}"
+            raise self._refusal(problem) from None
+        self._close = weakref.finalize(self, os.close, self._fd)
+        content = self._read()
+        self._good, self._gap = _whole_lines(content)
+        self.found = content[: self._good]
+        self._lines = self.found.count(b"\n") + (not self.found.endswith(b"\n"))
+        self._size = len(content)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file has been given up."""
+        return not self._close.alive
+
+    def append(self, line: bytes) -> WrittenLine:
+        """Write one line (without its newline) after the last whole one.
+
+        Raises:
+            ConfigError: the file was closed, or the disk refused the line; nothing of it stays.
+        """
+        if self.closed:
+            raise self._refusal("the recording session is closed")
+        start = self._good
+        try:
+            if self._size > self._good:  # what a killed recorder left unfinished
+                os.ftruncate(self._fd, self._good)
+            self._size = self._good
+            gap = b"\n" if self._gap else b""
+            self._write(gap + line + b"\n")
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, start)
+            raise self._refusal(f"cannot write a row: {error.strerror or error}") from None
+        self._gap = False
+        start += len(gap)
+        self._size = self._good = start + len(line) + 1
+        self._lines += 1
+        return WrittenLine(start, self._good, self._lines)
+
+    def retract(self, line: WrittenLine) -> None:
+        """Take an appended line back: it is cut off, or blanked when others follow it."""
+        if line.end == self._good:
+            os.ftruncate(self._fd, line.start)
+            self._size = self._good = line.start
+            self._lines -= 1
+            return
+        blank = b" " * (line.end - line.start - 1) + b"\n"
+        with open(self.path, "r+b") as file:
+            file.seek(line.start)
+            file.write(blank)
+
+    def close(self) -> None:
+        """Give the lock and the file up; closing twice is fine."""
+        self._close()
+
+    def _open(self, header: bytes) -> int:
+        folder = os.path.dirname(os.path.abspath(self.path))
+        os.makedirs(folder, exist_ok=True)
+        for _ in range(_MOST_OPENS):
+            try:
+                fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            except FileNotFoundError:
+                _create(self.path, folder, header)
+                continue
+            try:
+                self._lock(fd)
+                if _is_same_file(fd, self.path):
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)  # replaced while we waited for nothing: take the new one
+        raise self._refusal("the file keeps being replaced; stop the other program and record again")
+
+    def _lock(self, fd: int) -> None:
+        if fcntl is None:  # pragma: no cover
+            return
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise self._refusal(
+                "another recorder is active on this cassette; end that session first "
+                "(one recorder per cassette), or record to another file"
+            ) from None
+        except OSError:
+            pass  # a file system without locks: the numbering check at replay still stands
+
+    def _read(self) -> bytes:
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        with open(self._fd, "rb", closefd=False) as file:
+            return file.read()
+
+    def _write(self, data: bytes) -> None:
+        written = os.write(self._fd, data)
+        while written < len(data):
+            written += os.write(self._fd, data[written:])
+
+    def _refusal(self, problem: str) -> ConfigError:
+        return ConfigError(f"{self.path}: {problem}", data={"cassette": self.path})
+
+
+def _create(path: str, folder: str, header: bytes) -> None:
+    """Put a new file in place with its header, or leave the one that somebody else just put there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.urandom(8).hex()}")
+    fd = os.open(temporary, flags, 0o666)
+    try:
+        os.write(fd, header + b"\n")
+        os.close(fd)
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        os.unlink(temporary)
+
+
+def _is_same_file(fd: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _whole_lines(content: bytes) -> tuple[int, bool]:
+    """Return where the whole lines end, and whether the last of them lacks its newline."""
+    if not content or content.endswith(b"\n"):
+        return len(content), False
+    last = content.rfind(b"\n") + 1
+    if last == 0:
+        return len(content), True  # a lone header
+    try:
+        decode_json(content[last:])
+    except (ValueError, RecursionError):
+        return last, False
+    return len(content), True

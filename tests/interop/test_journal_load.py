@@ -1,0 +1,74 @@
+"""Odd journal files load, are repaired and are refused as the original does."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rulvar.contracts.canonical import encode_json
+from rulvar.contracts.entries import JournalEntry, decode_entry
+from rulvar.contracts.ids import check_run_id
+from rulvar.errors import ConfigError, JournalOrderViolation
+from rulvar.stores import JsonlFileStore
+
+
+async def test_every_odd_file_loads_and_is_repaired_as_recorded(load_vectors: Any, tmp_path: Path) -> None:
+    for number, case in enumerate(load_vectors("journal_load.json")["load"]):
+        store = JsonlFileStore(tmp_path / str(number), repair_on_load=case["repairOnLoad"])
+        path = tmp_path / str(number) / "r.jsonl"
+        path.parent.mkdir()
+        before = case["file"].encode("utf-8")
+        path.write_bytes(before)
+        if "error" in case:
+            with pytest.raises(JournalOrderViolation, match=r"r\.jsonl, line \d"):
+                await store.load("r")
+            assert path.read_bytes() == before
+            continue
+        entries = await store.load("r")
+        assert [entry.seq for entry in entries] == [-1 if seq is None else seq for seq in case["loaded"]]
+        after = before if case["file_after_load"] == "unchanged" else case["file_after_load"].encode()
+        assert path.read_bytes() == after, case["name"]
+        seq = max((entry.seq for entry in entries), default=-1) + 1
+        await store.append("r", [decode_entry(b'{"seq":%d,"kind":"rand","note":"appended"}' % seq)])
+        assert path.read_bytes() == case["file_after_append"].encode(), case["name"]
+        store.close()
+
+
+async def test_appends_are_guarded_as_recorded(load_vectors: Any, tmp_path: Path) -> None:
+    for case in load_vectors("journal_load.json")["append"]:
+        directory = tmp_path / case["name"].replace(" ", "-")
+        results = iter(case["results"])
+        for seqs in case["instances"]:
+            store = JsonlFileStore(directory)
+            for seq in seqs:
+                entry = decode_entry(encode_json({"seq": seq, "k": 1}))
+                if next(results) == "ok":
+                    await store.append("r", [entry])
+                else:
+                    with pytest.raises(JournalOrderViolation):
+                        await store.append("r", [entry])
+            store.close()
+        assert (directory / "r.jsonl").read_text() == case["file"]
+
+
+def test_legacy_versions_are_normalized_as_recorded(load_vectors: Any) -> None:
+    for case in load_vectors("journal_load.json")["normalize"]:
+        entry = decode_entry(encode_json(case["raw"]))
+        assert entry.hash_version == case["normalized"]["hashVersion"], case
+
+
+def test_run_ids_are_accepted_and_refused_as_recorded(load_vectors: Any) -> None:
+    # "." and ".." are refused on purpose: they are folders
+    for case in load_vectors("journal_load.json")["run_ids"]:
+        if case.get("ok") and case["id"] not in {".", ".."}:
+            assert check_run_id(case["id"]) == case["id"]
+        else:
+            with pytest.raises(ConfigError):
+                check_run_id(case["id"])
+
+
+def test_an_entry_passes_unknown_fields_through_byte_for_byte() -> None:
+    line = b'{"seq":0,"kind":"future.kind","zzz":{"k":[1e21,0.1,-0]}}'
+    entry = decode_entry(line)
+    assert isinstance(entry, JournalEntry)
+    assert entry.line == line

@@ -1,0 +1,33 @@
+"""Costs are the original's to the last bit."""
+
+from typing import Any
+
+from rulvar.contracts.capabilities import ModelPricing
+from rulvar.contracts.usage import Usage
+from rulvar.runtime.pricing import affordable_output_tokens, price_components, price_usd
+
+NAMES = {
+    "input": "input_usd",
+    "output": "output_usd",
+    "cachedInput": "cached_input_usd",
+    "cacheWrite": "cache_write_usd",
+}
+
+
+def test_every_usage_costs_what_is_recorded(load_vectors: Any) -> None:
+    for case in load_vectors("pricing.json")["cases"]:
+        if "usage" not in case:
+            continue
+        pricing, usage = ModelPricing.from_wire(case["pricing"]), Usage.from_wire(case["usage"])
+        assert price_usd(pricing, usage) == case["usd"], case
+        components = price_components(pricing, usage)
+        for name, expected in (case.get("components") or {}).items():
+            assert getattr(components, NAMES[name]) == expected["usd"], case
+
+
+def test_the_rest_of_a_budget_buys_the_recorded_output(load_vectors: Any) -> None:
+    for case in load_vectors("pricing.json")["cases"]:
+        if "tokens" in case:
+            pricing = ModelPricing.from_wire(case["pricing"])
+            bought = affordable_output_tokens(pricing, case["remainingUsd"], case["estimatedInputTokens"])
+            assert bought == case["tokens"], case

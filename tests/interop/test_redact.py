@@ -1,0 +1,43 @@
+"""The built-in redaction masks at least what the original masks."""
+
+import re
+from typing import Any
+
+from rulvar.testing.redaction import MASK, default_redact
+
+PROSE = {"the authorization was granted yesterday"}
+"""Masked by the original, and no credential."""
+
+
+def masked_words(before: str, after: str) -> set[str]:
+    """The words of a text that a redaction took away."""
+    kept = after.replace(MASK, " ")
+    return {
+        word for word in re.findall(r"[^\s\"'\\=:,;]{3,}", before) if word not in kept and MASK not in word
+    }
+
+
+def test_every_credential_that_the_original_masks_is_masked(load_vectors: Any) -> None:
+    for case in load_vectors("redact.json")["cases"]:
+        if case["input"] in PROSE:
+            continue
+        output = default_redact(case["input"])
+        for word in masked_words(case["input"], case["output"]):
+            assert word not in output or word.lower() in ("authorization", "x-api-key"), case["name"]
+
+
+def test_a_text_with_a_credential_in_it_has_fewer_secret_characters(load_vectors: Any) -> None:
+    for case in load_vectors("redact.json")["cases"]:
+        if "FAKE" in case["input"] and "FAKE" not in case["output"]:
+            assert "FAKE" not in default_redact(case["input"]), case["name"]
+
+
+def test_prose_is_left_alone() -> None:
+    for text in PROSE:
+        assert default_redact(text) == text
+
+
+def test_redaction_is_idempotent_on_every_vector(load_vectors: Any) -> None:
+    for case in load_vectors("redact.json")["cases"]:
+        once = default_redact(case["input"])
+        assert default_redact(once) == once, case["name"]

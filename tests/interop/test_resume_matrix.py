@@ -1,0 +1,118 @@
+"""A crash after every entry: the resume makes the recorded calls, and appends the recorded entries."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenario_language import ScenarioWorkflow, ScriptedAgents, scenario_engine, scenario_tools
+
+from rulvar.contracts.entries import decode_entry
+from rulvar.stores import InMemoryStore
+
+LATER: set[str] = set()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "row" in metafunc.fixturenames:
+        other = metafunc.config.getoption("--interop-dir")
+        directory = Path(other) if other else Path(__file__).parent / "vectors"
+        path = directory / "journals" / "resume_matrix.json"
+        rows = json.loads(path.read_text("utf-8"))["matrix"] if path.exists() else []
+        metafunc.parametrize("row", rows, ids=[row["scenario"] for row in rows])
+
+
+async def test_every_crash_point_resumes_as_recorded(
+    row: Mapping[str, Any], load_vectors: Any, vectors: Path
+) -> None:
+    if row["scenario"] in LATER:
+        pytest.skip("needs a part of the engine that is not there yet")
+    recorded = load_vectors("journals/scenarios.json")
+    scenario = next(item for item in recorded["scenarios"] if item["name"] == row["scenario"])
+    lines = (vectors / "journals" / f"{row['scenario']}.jsonl").read_bytes().splitlines()
+    for point in row["points"]:
+        await check_point(scenario, recorded["routing"], lines[: point["prefix"]], point)
+
+
+async def check_point(
+    scenario: Mapping[str, Any], routing: Any, lines: list[bytes], point: Mapping[str, Any]
+) -> None:
+    where = f"after {point['prefix']} entries"
+    store = InMemoryStore()
+    name = scenario["name"]
+    store.append_now(name, [decode_entry(line) for line in lines])
+    meta: dict[str, Any] = {
+        "runId": name,
+        "status": "running",
+        "segments": 1,
+        "workflowName": scenario["wf"]["name"],
+    }
+    if "budgetUsd" in scenario.get("run_opts", {}):
+        meta["budgetUsd"] = scenario["run_opts"]["budgetUsd"]
+    await store.save_meta(name, meta)
+    tools = scenario_tools(scenario)
+    workflow = ScenarioWorkflow(scenario, tools).build(scenario["wf"])
+    counts = consumed_replies(scenario, point)
+    engine, fake = scenario_engine(scenario, store, ScriptedAgents(scenario, counts), routing)
+    async with engine:
+        handle = engine.resume(name, workflow, args=scenario.get("args"))
+        outcome = await handle.result()
+        preview = await handle.preview()
+    assert outcome.status == point["status"], where
+    if name != "rand":
+        assert drop_messages(outcome.value) == drop_messages(point.get("value")), where
+    assert [item.key for item in outcome.pending] == [item["key"] for item in point["pending"]], where
+    assert len(outcome.dropped) == point["dropped"], where
+    calls = Counter(call.prompt for call in fake.calls)
+    assert calls == Counter(call["prompt"] for call in point["live_calls"]), where
+    expected = point["preview"]
+    seen = {key: getattr(preview, key) for key in ("hits", "misses", "reruns", "skipped")}
+    assert seen == {key: expected[key] for key in seen}, where
+    assert list(preview.orphaned) == expected["orphaned"], where
+    entries = await store.load(name)
+    appended = [entry.to_wire() for entry in entries[len(lines) :]]
+    assert Counter(map(summary, appended)) == Counter(map(recorded_summary, point["appended"])), where
+    after = await store.load_meta(name)
+    assert after is not None
+    assert {key: after[key] for key in point["meta_after"]} == point["meta_after"], where
+
+
+def consumed_replies(scenario: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, int]:
+    """Positional replies of the fallback pattern that were used up before the crash."""
+    counts = point.get("counters_before")
+    if isinstance(counts, dict):
+        return counts
+    lists = [pattern for pattern, replies in scenario["agents"].items() if len(replies) > 1]
+    return dict.fromkeys(lists, counts) if isinstance(counts, int) else {}
+
+
+def drop_messages(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: drop_messages(item) for key, item in value.items() if key != "message"}
+    return [drop_messages(item) for item in value] if isinstance(value, list) else value
+
+
+def summary(wire: Mapping[str, Any]) -> tuple[str, ...]:
+    value = wire.get("value")
+    decision = value.get("decisionType", "") if isinstance(value, dict) else ""
+    return (
+        wire["kind"],
+        wire["status"],
+        wire["scope"],
+        str(wire["ordinal"]),
+        decision if wire["kind"] == "decision" else "",
+    )
+
+
+def recorded_summary(text: str) -> tuple[str, ...]:
+    """Read ``"5 agent ok scope='' ord=0 ref=3"``."""
+    _, kind, status, rest = text.split(" ", 3)
+    scope = rest.split("scope='", 1)[1].split("'", 1)[0]
+    words = rest.split("' ", 1)[1].split()
+    ordinal = words[0].removeprefix("ord=")
+    extra = [word for word in words[1:] if not word.startswith("ref=")]
+    return (kind, status, scope, ordinal, extra[0] if extra else "")

@@ -1,0 +1,183 @@
+"""A cassette is read strictly, lazily, and exactly."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.messages import ChatRequest
+from rulvar.contracts.request_hash import request_hash
+from rulvar.errors import ConfigError
+from rulvar.testing.cassette import parse_cassette, read_cassette
+from rulvar.testing.cassette_lines import LineReader
+from rulvar.testing.cassette_shape import WrongField, check_row
+from rulvar.testing.replayer import replay
+
+BESIDE = [folder / "shared" / "real" / "anthropic.jsonl" for folder in Path(__file__).parents[4:6]]
+REAL = next((path for path in BESIDE if path.exists()), None)
+HEADER = '{"v":1,"kind":"rulvar-vcr","hashVersion":2,"recordedAt":"2026-01-02T03:04:05.678Z"}'
+ROW: dict[str, Any] = {
+    "adapterId": "tiny",
+    "occurrence": 0,
+    "requestHash": "ab",
+    "request": {"model": "m", "messages": []},
+    "events": [
+        {"type": "text-delta", "text": "x"},
+        {"type": "tool-call-start", "id": "1", "name": "t"},
+        {"type": "tool-call-delta", "id": "1", "argsTextDelta": "{}"},
+        {"type": "tool-call-end", "id": "1", "args": {"a": [1, 2.5, None]}},
+        {"type": "usage", "usage": {"inputTokens": 3}},
+        {
+            "type": "finish",
+            "finish": {"reason": "stop"},
+            "usage": {"inputTokens": 10, "outputTokens": 5, "cacheReadTokens": 1, "cacheWriteTokens": 2,
+                      "cacheWrite5mTokens": 2},
+            "providerMetadata": {"p": {"id": "r"}},
+        },
+    ],
+    "caps": {
+        "structuredOutput": "native", "supportsTemperature": True, "supportsParallelTools": True,
+        "reasoningEfforts": ["low"], "contextWindow": 1000, "maxOutputTokens": 100,
+        "pricing": {"inputUsdPerMTok": 3, "outputUsdPerMTok": 15.5},
+    },
+    "model": "m",
+}  # fmt: skip
+
+
+def tape(*rows: Any, header: str = HEADER) -> bytes:
+    lines = [header, *(row if isinstance(row, str) else json.dumps(row) for row in rows)]
+    return ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")
+
+
+def test_rows_are_a_sequence_in_file_order() -> None:
+    cassette = parse_cassette("t.jsonl", tape(ROW, {**ROW, "occurrence": 1, "extra": [1]}))
+    assert len(cassette.rows) == 2
+    assert [row.occurrence for row in cassette.rows] == [0, 1]
+    assert cassette.rows[-1].wire["extra"] == [1]
+    assert [row.line for row in cassette.rows[:1]] == [2]
+    with pytest.raises(IndexError):
+        cassette.rows[2]
+    row = cassette.rows[0]
+    assert (row.adapter_id, row.model, row.request_hash, row.provider) == ("tiny", "m", "ab", None)
+    assert row.caps.context_window == 1000
+    assert [event.to_wire() for event in row.events] == ROW["events"]
+    assert row.to_wire() == ROW
+    assert (cassette.header.hash_version, cassette.header.recorded_at[:4]) == (2, "2026")
+
+
+def test_a_lone_surrogate_and_a_big_number_survive() -> None:
+    text = json.dumps(ROW).replace('"text": "x"', '"text": "\\ud800!"').replace("2.5", "1e400")
+    cassette = parse_cassette("t.jsonl", tape(text))
+    events = cassette.events(0)
+    assert events[0].to_wire()["text"] == "\ud800!"
+    assert events[3].to_wire()["args"]["a"][1] == float("inf")
+
+
+def test_integers_may_be_written_as_doubles() -> None:
+    text = json.dumps(ROW).replace('"inputTokens": 10', '"inputTokens": 10.0').replace("1000", "1e3")
+    cassette = parse_cassette("t.jsonl", tape(text))
+    assert cassette.events(0)[-1].to_wire()["usage"]["inputTokens"] == 10
+    assert cassette.rows[0].caps.context_window == 1000
+
+
+def test_a_torn_last_line_is_named() -> None:
+    data = tape(ROW, ROW)[:-20]
+    with pytest.raises(ConfigError, match=r"^t\.jsonl: line 3: .*torn") as refusal:
+        parse_cassette("t.jsonl", data)
+    assert refusal.value.data == {"cassette": "t.jsonl", "line": 3, "field": None}
+
+
+def test_text_that_is_not_utf8_is_named() -> None:
+    data = tape(ROW).replace(b'"x"', b'"\xff"')
+    with pytest.raises(ConfigError, match=r"line 2: not UTF-8 at byte \d+"):
+        parse_cassette("t.jsonl", data)
+
+
+def test_a_wrong_field_is_named_with_its_path() -> None:
+    row = json.loads(json.dumps(ROW))
+    row["events"][3].pop("args")
+    with pytest.raises(ConfigError, match=r"t\.jsonl: line 2: events\[3\]\.args: ") as refusal:
+        parse_cassette("t.jsonl", tape(row))
+    assert refusal.value.data["field"] == "events[3].args"
+
+
+def test_a_value_in_a_message_is_redacted() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        parse_cassette("t.jsonl", tape({**ROW, "occurrence": "sk-FAKEFAKEFAKE"}))
+    assert "FAKE" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "."])
+def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        read_cassette(tmp_path / name)
+
+
+def test_an_empty_row_group_is_empty() -> None:
+    cassette = parse_cassette("t.jsonl", tape(ROW))
+    assert list(cassette.group("tiny", "ab")) == [0]
+    assert list(cassette.group("tiny", "cd")) == []
+    assert list(cassette.group("other", "ab")) == []
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "x", "stop", "refusal", "native", "text-delta", "finish", 2**53, -1, 1.5, 3.0])
+)
+VALUES = SCALARS | st.lists(SCALARS, max_size=2) | st.dictionaries(st.sampled_from(["type", "a"]), SCALARS)
+
+
+@st.composite
+def damaged_rows(draw: st.DrawFn) -> str:
+    """A row in which some fields were replaced, removed or added."""
+    row = json.loads(json.dumps(ROW))
+    for _ in range(draw(st.integers(0, 3))):
+        node: Any = row
+        while isinstance(node, (dict, list)) and node:
+            key = draw(st.sampled_from(sorted(node) if isinstance(node, dict) else list(range(len(node)))))
+            if draw(st.booleans()) or not isinstance(node[key], (dict, list)):
+                if isinstance(node, dict) and draw(st.booleans()):
+                    del node[key]
+                else:
+                    node[key] = draw(VALUES)
+                break
+            node = node[key]
+    return json.dumps(row)
+
+
+@given(damaged_rows())
+def test_the_fast_reader_takes_no_line_that_the_exact_check_refuses(line: str) -> None:
+    def verdict(check: Any) -> str | None:
+        try:
+            check()
+        except WrongField as wrong:
+            return wrong.field
+        return None
+
+    data = memoryview(line.encode("utf-8"))
+    exact = verdict(lambda: check_row(decode_json(bytes(data))))
+    assert verdict(lambda: LineReader().read(data)) == exact
+    if exact is None:
+        fast, slow = LineReader().read(data), LineReader()._read_exactly(data)
+        assert fast[1:] == slow[1:]
+
+
+@pytest.mark.skipif(REAL is None, reason="../shared/real is not beside this checkout")
+async def test_a_recording_of_a_real_provider_reads_replays_and_hashes_to_itself(kit: Any) -> None:
+    assert REAL is not None
+    cassette = read_cassette(REAL)
+    [adapter] = replay(cassette=REAL)
+    assert len(cassette.rows) == 6
+    for row in cassette.rows:
+        assert request_hash(row.request) == row.request_hash
+        assert row.caps.context_window == 400_000
+        request = ChatRequest.from_wire(row.request)
+        assert request.to_wire() == row.request
+        assert await kit.drain(adapter.stream(request)) == list(row.events)

@@ -1,0 +1,244 @@
+"""A scripted model answers as the test says, and aborts as a live one does."""
+
+import asyncio
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+
+from rulvar.contracts.messages import ToolChoice
+from rulvar.contracts.ports.provider import Adapter, served_by
+from rulvar.contracts.stream import Finish, StreamError, TextDelta, ToolCallEnd, ToolCallStart, WireError
+from rulvar.errors import ConfigError, FakeResponderError
+from rulvar.testing.fake import FAKE_MODEL_REF, FakeAdapter, scripted_model
+from rulvar.testing.responders import FakeCall, fake_tool_calls, fake_wire_error
+
+
+def text_of(events: list[Any]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+def tagged(
+    kit: Any, prompt: str = "hi", agent_type: str = "", label: str | None = None, **fields: Any
+) -> Any:
+    facts = {"agentType": agent_type, **({} if label is None else {"label": label})}
+    return kit.ask(prompt, provider_options={"rulvar": facts}, **fields)
+
+
+def test_the_fake_is_an_adapter_of_the_known_reference() -> None:
+    assert isinstance(FakeAdapter(), Adapter)
+    assert f"{FakeAdapter().id}:fake-model" == FAKE_MODEL_REF
+    caps = FakeAdapter().caps("anything").to_wire()
+    assert (caps["contextWindow"], caps["maxOutputTokens"]) == (1_000_000, 64_000)
+    assert caps["structuredOutput"] == "native"
+    assert caps["pricing"] == {"inputUsdPerMTok": 0, "outputUsdPerMTok": 0}
+
+
+async def test_text_is_answered_with_estimated_usage(kit: Any) -> None:
+    fake = FakeAdapter(agents={"*": "stub text"})
+    stream = fake.stream(kit.ask("12345"))
+    [delta, finish] = await kit.drain(stream)
+    assert delta == TextDelta(text="stub text")
+    assert finish.finish.reason == "stop"
+    assert (finish.usage.input_tokens, finish.usage.output_tokens) == (2, 3)
+    assert served_by(stream).how == "fake"
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("", 1), ("abcd", 1), ("abcde", 2), ("😀😀", 1), ("😀😀😀", 2)])
+async def test_usage_counts_utf16_units(kit: Any, text: str, tokens: int) -> None:
+    events = await kit.drain(FakeAdapter(agents={"*": text}).stream(kit.ask("x")))
+    assert events[-1].usage.output_tokens == tokens
+
+
+async def test_patterns_match_by_name_then_by_prompt_in_declaration_order(kit: Any) -> None:
+    fake = FakeAdapter(agents={"*": "fallback", "reviewer": "by name", "^Sum": "by prompt", "l(": "by label"})
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "Sum it", "reviewer")))) == "by name"
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "Sum it")))) == "by prompt"
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "other", label="l(")))) == "by label"
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "l( in the prompt")))) == "fallback"
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "ask the reviewer")))) == "by name"
+
+
+async def test_a_compiled_pattern_matches_the_prompt_only(kit: Any) -> None:
+    fake = FakeAdapter(agents={re.compile("OWLS", re.IGNORECASE): "hoot", "*": "x"})
+    assert text_of(await kit.drain(fake.stream(kit.ask("about owls")))) == "hoot"
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "no", "OWLS")))) == "x"
+
+
+async def test_a_call_that_nothing_matches_is_loud(kit: Any) -> None:
+    fake = FakeAdapter(agents={"reviewer": "x"})
+    with pytest.raises(FakeResponderError, match=r'fallback "\*"') as refusal:
+        await kit.drain(fake.stream(tagged(kit, "write a poem", "poet")))
+    for part in ("write a poem", "poet", "reviewer"):
+        assert part in str(refusal.value)
+    assert fake.calls == []
+
+
+@dataclasses.dataclass
+class Verdict:
+    verdict: str
+
+
+@pytest.mark.parametrize("value", [{"verdict": "pass"}, Verdict("pass"), lambda call: {"verdict": "pass"}])
+async def test_a_json_value_is_a_structured_answer(kit: Any, value: Any) -> None:
+    events = await kit.drain(FakeAdapter(agents={"*": value}).stream(kit.ask()))
+    assert text_of(events) == '{"verdict":"pass"}'
+
+
+async def test_a_function_gets_the_call(kit: Any) -> None:
+    seen: list[FakeCall] = []
+
+    async def respond(call: FakeCall) -> str:
+        seen.append(call)
+        await asyncio.sleep(0)
+        return f"{call.prompt}/{call.agent_type}/{call.label}"
+
+    fake = FakeAdapter(agents={"*": respond})
+    request = tagged(kit, "p", "a", "l")
+    assert text_of(await kit.drain(fake.stream(request))) == "p/a/l"
+    assert seen == fake.calls
+    assert seen[0].req is request
+
+
+async def test_a_raised_error_is_a_terminal_event(kit: Any) -> None:
+    def fail(call: FakeCall) -> str:
+        raise RuntimeError("model exploded")
+
+    for responder in (fail, RuntimeError("model exploded")):
+        [event] = await kit.drain(FakeAdapter(agents={"*": responder}).stream(kit.ask()))
+        assert isinstance(event, StreamError)
+        assert event.error.to_wire() == {
+            "code": "agent", "message": "model exploded", "retryable": False, "data": {"kind": "terminal"},
+        }  # fmt: skip
+
+
+async def test_a_function_that_returns_nothing_is_an_error(kit: Any) -> None:
+    [event] = await kit.drain(FakeAdapter(agents={"*": lambda call: None}).stream(kit.ask()))
+    assert "returned None" in event.error.message
+
+
+async def test_tool_calls_get_ids_and_eight_tokens_each(kit: Any) -> None:
+    fake = FakeAdapter(agents={"*": fake_tool_calls({"name": "a", "args": {"q": 1}}, {"name": "b"})})
+    events = await kit.drain(fake.stream(kit.ask("1234")))
+    first, end, second, _, finish = events
+    assert isinstance(first, ToolCallStart)
+    assert isinstance(end, ToolCallEnd)
+    assert (first.name, end.args, second.name) == ("a", {"q": 1}, "b")
+    assert first.id == end.id
+    assert len(first.id) == 26
+    assert first.id < second.id
+    assert finish.finish.reason == "tool-calls"
+    assert (finish.usage.input_tokens, finish.usage.output_tokens) == (1, 16)
+
+
+def test_tool_calls_are_written_in_three_ways() -> None:
+    one = fake_tool_calls(name="a", args={"q": 1})
+    assert one == fake_tool_calls({"name": "a", "args": {"q": 1}})
+    assert one == fake_tool_calls([{"name": "a", "args": {"q": 1}}])
+    assert fake_tool_calls({"name": "a", "id": "c1"}).calls == (("a", {}, "c1"),)
+    for bad in ({}, {"name": ""}, {"name": "a", "arguments": 1}, {"name": "a", "id": 3}):
+        with pytest.raises(ConfigError, match="fake_tool_calls"):
+            fake_tool_calls(bad)
+    with pytest.raises(ConfigError, match="fake_tool_calls"):
+        fake_tool_calls()
+
+
+async def test_a_wire_error_ends_the_stream(kit: Any) -> None:
+    marker = fake_wire_error(
+        code="rate-limit", message="429", retryable=True, data={"kind": "rate-limit", "retryAfterMs": 1000}
+    )
+    [event] = await kit.drain(FakeAdapter(agents={"*": marker}).stream(kit.ask()))
+    assert event == StreamError(error=marker)
+    assert fake_wire_error({"code": "x"}) == WireError(code="x", message="", retryable=False)
+    assert fake_wire_error(marker) is marker
+    with pytest.raises(ConfigError, match="code"):
+        fake_wire_error(code="")
+
+
+@pytest.mark.parametrize(
+    ("reply", "args", "tokens"),
+    [('{"a": 1}', {"a": 1}, 2), ("plain", {"text": "plain"}, 2), ({"a": 1}, {"a": 1}, 2)],
+)
+async def test_a_forced_tool_is_called_with_the_answer(kit: Any, reply: Any, args: Any, tokens: int) -> None:
+    request = kit.ask(tool_choice=ToolChoice(name="emit"))
+    start, end, finish = await kit.drain(FakeAdapter(agents={"*": reply}).stream(request))
+    assert (start.name, end.args) == ("emit", args)
+    assert (finish.finish.reason, finish.usage.output_tokens) == ("tool-calls", tokens)
+
+
+async def test_a_list_of_replies_is_used_in_order_and_the_last_repeats(kit: Any) -> None:
+    fake = FakeAdapter(agents={"*": ["one", lambda call: "two", RuntimeError("three")]})
+    events = [await kit.drain(fake.stream(kit.ask())) for _ in range(4)]
+    assert [text_of(seen) for seen in events[:2]] == ["one", "two"]
+    assert all(isinstance(seen[0], StreamError) for seen in events[2:])
+
+
+async def test_a_sequence_is_used_up(kit: Any) -> None:
+    fake = scripted_model(["one", {"n": 2}])
+    assert text_of(await kit.drain(fake.stream(kit.ask()))) == "one"
+    assert fake.remaining == 1
+    assert text_of(await kit.drain(fake.stream(kit.ask()))) == '{"n":2}'
+    with pytest.raises(FakeResponderError, match="2 replies"):
+        await kit.drain(fake.stream(kit.ask()))
+
+
+async def test_a_call_aborted_on_arrival_is_neither_served_nor_noted(kit: Any) -> None:
+    fake = FakeAdapter(agents={"*": "x"})
+    abort = asyncio.Event()
+    abort.set()
+    assert await kit.drain(fake.stream(kit.ask(), abort)) == []
+    assert fake.calls == []
+
+
+async def test_an_abort_ends_the_stream_and_leaves_the_pending_responder(kit: Any) -> None:
+    released, finished = asyncio.Event(), asyncio.Event()
+
+    async def slow(call: FakeCall) -> str:
+        await released.wait()
+        finished.set()
+        raise RuntimeError("nobody listens")
+
+    fake = FakeAdapter(agents={"*": slow})
+    abort = asyncio.Event()
+    reading = asyncio.ensure_future(kit.drain(fake.stream(kit.ask(), abort)))
+    await asyncio.sleep(0)
+    abort.set()
+    assert await reading == []
+    assert len(fake.calls) == 1
+    released.set()
+    await finished.wait()
+
+
+async def test_an_abort_between_events_ends_the_stream(kit: Any) -> None:
+    abort = asyncio.Event()
+    stream = FakeAdapter(agents={"*": "x"}).stream(kit.ask(), abort)
+    assert await anext(stream) == TextDelta(text="x")
+    abort.set()
+    assert [event async for event in stream] == []
+
+
+@pytest.mark.parametrize("name", ["minOutputTokensPerTurn", "min_output_tokens_per_turn"])
+def test_capabilities_can_be_overridden(name: str) -> None:
+    assert FakeAdapter(caps_overrides={name: 16}).caps("x").min_output_tokens_per_turn == 16
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"), [({"nope": 1}, "nope"), ({"contextWindow": "big"}, "contextWindow")]
+)
+def test_a_wrong_override_is_named(overrides: Any, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        FakeAdapter(caps_overrides=overrides)
+
+
+@pytest.mark.parametrize("agents", [{"x": None}, {"x": str}, {1: "x"}, ["x"], {"x": []}])
+def test_what_can_never_answer_is_refused(agents: Any) -> None:
+    with pytest.raises(ConfigError, match=r"agents"):
+        FakeAdapter(agents=agents)
+
+
+async def test_requests_may_be_plain_json_objects(kit: Any) -> None:
+    fake = FakeAdapter(agents={"*": "x"})
+    events = await kit.drain(fake.stream(kit.ask("hi").to_wire()))
+    assert isinstance(events[-1], Finish)
+    assert fake.calls[0].prompt == "hi"

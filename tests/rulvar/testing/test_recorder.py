@@ -1,0 +1,396 @@
+"""Recording appends one whole row per completed exchange, and nothing else."""
+
+import asyncio
+import contextlib
+import gc
+import json
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rulvar.contracts.messages import ImagePart, Msg
+from rulvar.contracts.ports.provider import served_by
+from rulvar.contracts.request_hash import request_hash
+from rulvar.contracts.stream import Finish, TextDelta, ToolCallEnd, ToolCallStart
+from rulvar.contracts.usage import Usage
+from rulvar.errors import ConfigError, VcrMissError
+from rulvar.testing.cassette import read_cassette
+from rulvar.testing.cassette_rules import LAST_OCCURRENCE
+from rulvar.testing.recorder import record
+from rulvar.testing.redaction import MASK
+from rulvar.testing.replayer import replay
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Path:
+    return tmp_path / "fixtures" / "tape.jsonl"
+
+
+def occurrences(tape: Path) -> list[int | None]:
+    return [row.occurrence for row in read_cassette(tape).rows]
+
+
+async def test_what_is_recorded_is_what_is_replayed(kit: Any, tape: Path) -> None:
+    events = [
+        ToolCallStart(id="a", name="search"),
+        ToolCallEnd(id="a", args={"q": [1, None, "ü\ud800"]}),
+        *kit.answer("the answer"),
+    ]
+    with record(
+        adapters=[kit.Adapter([events], provider="p", usage_semantics="s")], cassette=tape
+    ) as adapters:
+        assert (adapters[0].id, adapters[0].provider) == ("tiny", "p")
+        assert await kit.drain(adapters[0].stream(kit.ask())) == events
+    [replayed] = replay(cassette=tape)
+    assert (replayed.id, replayed.provider, replayed.usage_semantics) == ("tiny", "p", "s")
+    assert replayed.caps("tiny-1") == kit.Adapter().caps("tiny-1")
+    assert await kit.drain(replayed.stream(kit.ask())) == events
+
+
+async def test_a_row_has_the_fields_of_the_format_in_their_order(kit: Any, tape: Path) -> None:
+    adapters = record(adapters=[kit.Adapter([kit.answer()])], cassette=tape)
+    await kit.drain(adapters[0].stream(kit.ask()))
+    header, row = [json.loads(line) for line in tape.read_text("utf-8").splitlines()]
+    assert header["v"] == 1
+    assert header["kind"] == "rulvar-vcr"
+    assert header["hashVersion"] == 2
+    assert list(row) == ["adapterId", "occurrence", "requestHash", "request", "events", "caps", "model"]
+    assert row["requestHash"] == request_hash(kit.ask())
+
+
+async def test_secrets_never_reach_the_file_and_the_hash_is_of_the_raw_request(kit: Any, tape: Path) -> None:
+    asked = kit.ask("use sk-FAKEFAKEFAKE for acme", provider_options={"tiny": {"api_key": "plain"}})
+    answered = [TextDelta(text="key sk-FA"), TextDelta(text="KEFAKEFAKE of acme"), kit.finish()]
+    adapters = record(
+        adapters=[kit.Adapter([answered])], cassette=tape, redact=lambda text: text.replace("acme", "<name>")
+    )
+    await kit.drain(adapters[0].stream(asked))
+    text = tape.read_text("utf-8")
+    for secret in ("FAKEFAKE", "plain", "acme"):
+        assert secret not in text
+    [row] = read_cassette(tape).rows
+    assert row.request_hash == request_hash(asked)
+    assert row.request["messages"][0]["parts"][0]["text"] == f"use {MASK} for <name>"
+    [masked] = adapters.masked
+    assert masked.line == row.line
+    assert {place.rule for place in masked.places} == {"custom", "provider-key", "api-key-value"}
+
+
+async def test_a_broken_hook_is_loud_and_leaves_no_row(kit: Any, tape: Path) -> None:
+    def fail(text: str) -> str:
+        raise RuntimeError("no")
+
+    adapters = record(adapters=[kit.Adapter([kit.answer()])], cassette=tape, redact=fail)
+    with pytest.raises(ConfigError, match="redact"):
+        await kit.drain(adapters[0].stream(kit.ask()))
+    assert len(read_cassette(tape).rows) == 0
+
+
+async def test_identical_requests_are_numbered_in_the_order_of_the_calls(kit: Any, tape: Path) -> None:
+    streams = [kit.answer(str(number)) for number in range(3)]
+    adapter = record(adapters=[kit.Adapter(streams)], cassette=tape)[0]
+    first, second, third = (adapter.stream(kit.ask()) for _ in range(3))
+    for stream in (third, first, second):
+        await kit.drain(stream)
+    assert occurrences(tape) == [2, 0, 1]
+
+
+async def test_broken_streams_append_nothing_and_leave_a_gap(kit: Any, tape: Path) -> None:
+    streams = [
+        [TextDelta(text="cut")],
+        [TextDelta(text="x"), RuntimeError("wire")],
+        [*kit.answer(), TextDelta(text="late")],
+        [*kit.answer(), kit.finish()],
+        [*kit.answer(), RuntimeError("late")],
+        kit.failure(),
+        kit.answer(),
+    ]
+    adapters = record(adapters=[kit.Adapter(streams)], cassette=tape)
+    for _ in streams:
+        with contextlib.suppress(RuntimeError):
+            await kit.drain(adapters[0].stream(kit.ask()))
+    assert occurrences(tape) == [5, 6]
+    assert [left.occurrence for left in adapters.left_out] == [0, 1, 2, 3, 4]
+    replay(cassette=tape)
+
+
+async def test_an_aborted_call_appends_nothing(kit: Any, tape: Path) -> None:
+    abort = asyncio.Event()
+    adapter = record(adapters=[kit.Adapter([kit.answer(), kit.answer()])], cassette=tape)[0]
+    stream = adapter.stream(kit.ask(), abort)
+    assert await anext(stream) == TextDelta(text="hello")
+    abort.set()
+    assert await kit.drain(stream) == []
+    await kit.drain(adapter.stream(kit.ask()))
+    assert occurrences(tape) == [1]
+
+
+async def test_the_row_stands_when_the_consumer_stops_at_the_terminal(kit: Any, tape: Path) -> None:
+    adapter = record(adapters=[kit.Adapter([[*kit.answer(), TextDelta(text="late")]])], cassette=tape)[0]
+    stream = adapter.stream(kit.ask())
+    async for event in stream:
+        if isinstance(event, Finish):
+            break
+    [row] = read_cassette(tape).rows
+    assert [event.to_wire()["type"] for event in row.events] == ["text-delta", "finish"]
+    served = served_by(stream)
+    assert (served.how, served.cassette, served.row) == ("live", str(tape), 2)
+
+
+async def test_a_row_taken_back_leaves_the_rows_after_it(kit: Any, tape: Path) -> None:
+    adapter = record(
+        adapters=[kit.Adapter([[*kit.answer("a"), TextDelta(text="late")], kit.answer("b")])], cassette=tape
+    )[0]
+    violating = adapter.stream(kit.ask())
+    await anext(violating)
+    await anext(violating)
+    await kit.drain(adapter.stream(kit.ask()))
+    assert occurrences(tape) == [0, 1]
+    await anext(violating)
+    assert occurrences(tape) == [1]
+    [row] = read_cassette(tape).rows
+    assert row.events == tuple(kit.answer("b"))
+
+
+async def test_a_usage_that_breaks_the_rules_leaves_no_row(kit: Any, tape: Path) -> None:
+    broken = Usage(input_tokens=1, output_tokens=1, cache_read_tokens=5, cache_write_tokens=0)
+    adapters = record(adapters=[kit.Adapter([[kit.finish(broken)], kit.answer()])], cassette=tape)
+    assert len(await kit.drain(adapters[0].stream(kit.ask()))) == 1
+    await kit.drain(adapters[0].stream(kit.ask()))
+    assert occurrences(tape) == [1]
+    assert "events[0].usage" in adapters.left_out[0].reason
+
+
+async def test_an_appending_session_continues_the_numbering(kit: Any, tape: Path) -> None:
+    async def session(count: int) -> None:
+        adapter = record(adapters=[kit.Adapter([kit.answer()] * count)], cassette=tape)[0]
+        for _ in range(count):
+            await kit.drain(adapter.stream(kit.ask()))
+
+    await session(2)
+    before = tape.read_bytes()
+    await session(1)
+    assert tape.read_bytes().startswith(before)
+    assert occurrences(tape) == [0, 1, 2]
+
+
+async def test_a_second_recorder_is_refused_while_the_first_lives(kit: Any, tape: Path) -> None:
+    first = record(adapters=[kit.Adapter([kit.answer()])], cassette=tape)
+    with pytest.raises(ConfigError, match=r"another recorder.*tape|tape.*another recorder"):
+        record(adapters=[kit.Adapter()], cassette=tape)
+    await kit.drain(first[0].stream(kit.ask()))
+    assert occurrences(tape) == [0]
+    first.close()
+    record(adapters=[kit.Adapter()], cassette=tape).close()
+
+
+def test_dropping_the_adapters_gives_the_lock_up(kit: Any, tape: Path) -> None:
+    adapters: Any = record(adapters=[kit.Adapter()], cassette=tape)
+    adapters = None
+    gc.collect()
+    assert adapters is None
+    record(adapters=[kit.Adapter()], cassette=tape).close()
+
+
+async def test_a_closed_session_records_no_more(kit: Any, tape: Path) -> None:
+    adapters = record(adapters=[kit.Adapter([kit.answer()])], cassette=tape)
+    adapters.close()
+    with pytest.raises(ConfigError, match="closed"):
+        adapters[0].stream(kit.ask())
+
+
+def numbered(tape: Path, occurrence: int, digest: str) -> None:
+    tape.parent.mkdir(parents=True, exist_ok=True)
+    row = {
+        "adapterId": "tiny", "occurrence": occurrence, "requestHash": digest,
+        "request": {"model": "tiny-1", "messages": []},
+        "events": [{"type": "error", "error": {"code": "agent", "message": "x", "retryable": False}}],
+        "caps": {"structuredOutput": "native", "supportsTemperature": True, "supportsParallelTools": True,
+                 "reasoningEfforts": [], "contextWindow": 10, "maxOutputTokens": 10},
+        "model": "tiny-1",
+    }  # fmt: skip
+    header = {"v": 1, "kind": "rulvar-vcr", "hashVersion": 2, "recordedAt": "2026-01-02T03:04:05.678Z"}
+    tape.write_text("".join(json.dumps(line) + "\n" for line in (header, row)), "utf-8")
+
+
+async def test_no_number_past_the_ceiling_is_claimed(kit: Any, tape: Path) -> None:
+    numbered(tape, LAST_OCCURRENCE - 1, request_hash(kit.ask()))
+    live = kit.Adapter([kit.answer()])
+    adapter = record(adapters=[live], cassette=tape)[0]
+    await kit.drain(adapter.stream(kit.ask()))
+    before = tape.read_bytes()
+    with pytest.raises(ConfigError, match="occurrence"):
+        adapter.stream(kit.ask())
+    assert len(live.calls) == 1
+    assert tape.read_bytes() == before
+    adapter.close()
+    with pytest.raises(ConfigError, match="occurrence"):
+        record(adapters=[live], cassette=tape)
+
+
+async def test_a_torn_tail_is_cut_off_before_the_next_row(kit: Any, tape: Path) -> None:
+    adapter = record(adapters=[kit.Adapter([kit.answer(), kit.answer()])], cassette=tape)[0]
+    await kit.drain(adapter.stream(kit.ask()))
+    await kit.drain(adapter.stream(kit.ask()))
+    adapter.close()
+    whole = tape.read_bytes()
+    tape.write_bytes(whole[:-30])
+    with pytest.raises(ConfigError, match=r"line 3.*torn"):
+        read_cassette(tape)
+    adapter = record(adapters=[kit.Adapter([kit.answer("again")])], cassette=tape)[0]
+    assert tape.read_bytes() == whole[:-30]
+    await kit.drain(adapter.stream(kit.ask()))
+    assert occurrences(tape) == [0, 1]
+
+
+async def test_a_missing_newline_is_put_before_the_next_row(kit: Any, tape: Path) -> None:
+    adapter = record(adapters=[kit.Adapter([kit.answer()])], cassette=tape)[0]
+    await kit.drain(adapter.stream(kit.ask()))
+    adapter.close()
+    tape.write_bytes(tape.read_bytes().rstrip(b"\n"))
+    adapter = record(adapters=[kit.Adapter([kit.answer()])], cassette=tape)[0]
+    stream = adapter.stream(kit.ask())
+    await kit.drain(stream)
+    assert served_by(stream).row == 3
+    assert occurrences(tape) == [0, 1]
+
+
+async def test_image_bytes_are_recorded_by_index(kit: Any, tape: Path) -> None:
+    image = Msg(role="user", parts=(ImagePart(media_type="image/png", data=b"\x89PNG"),))
+    request = kit.ask().__class__(model="tiny-1", messages=(image,))
+    adapter = record(adapters=[kit.Adapter([kit.answer()])], cassette=tape)[0]
+    await kit.drain(adapter.stream(request))
+    [row] = read_cassette(tape).rows
+    assert row.request["messages"][0]["parts"][0]["data"] == {"0": 137, "1": 80, "2": 78, "3": 71}
+    assert request_hash(row.request) == row.request_hash
+    [replayed] = replay(cassette=tape)
+    assert await kit.drain(replayed.stream(request)) == kit.answer()
+
+
+async def test_a_thousand_identical_concurrent_calls_replay_to_their_callers(kit: Any, tape: Path) -> None:
+    count = 1000
+    order = random.Random(7).sample(range(count), count)
+    turns = [asyncio.Event() for _ in range(count)]
+
+    class Slow(kit.Adapter):  # type: ignore[misc, name-defined]
+        async def _play(self, events: Any, signal: Any) -> Any:
+            number = int(events[0].text)
+            await turns[number].wait()
+            for event in events:
+                yield event
+            following = order.index(number) + 1
+            if following < count:
+                turns[order[following]].set()
+
+    adapter = record(adapters=[Slow([kit.answer(str(i)) for i in range(count)])], cassette=tape)[0]
+    turns[order[0]].set()
+    await asyncio.gather(*(kit.drain(adapter.stream(kit.ask())) for _ in range(count)))
+    assert occurrences(tape) == order
+    [replayed] = replay(cassette=tape)
+    answers = await asyncio.gather(*(kit.drain(replayed.stream(kit.ask())) for _ in range(count)))
+    assert [events[0].text for events in answers] == [str(i) for i in range(count)]
+    with pytest.raises(VcrMissError):
+        await kit.drain(replayed.stream(kit.ask()))
+
+
+def test_adapters_that_are_none_are_refused(tape: Path) -> None:
+    with pytest.raises(ConfigError, match=r"adapters\[0\]"):
+        record(adapters=[object()], cassette=tape)  # type: ignore[list-item]
+    with pytest.raises(ConfigError, match="empty"):
+        record(adapters=[], cassette=tape)
+    assert not tape.exists()
+
+
+async def test_a_stream_that_is_a_coroutine_is_refused(kit: Any, tape: Path) -> None:
+    class Waiting(kit.Adapter):  # type: ignore[misc, name-defined]
+        async def stream(self, request: Any, signal: Any = None) -> Any:
+            return None
+
+    adapter = record(adapters=[Waiting()], cassette=tape)[0]
+    with pytest.raises(ConfigError, match="async iterator"):
+        adapter.stream(kit.ask())
+
+
+def test_a_folder_is_no_cassette(kit: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot"):
+        record(adapters=[kit.Adapter()], cassette=tmp_path)
+
+
+RECORDING = textwrap.dedent(
+    """
+    import asyncio, sys
+    from rulvar.contracts.capabilities import ModelCaps
+    from rulvar.contracts.messages import ChatRequest, Msg
+    from rulvar.contracts.stream import Finish, FinishInfo, TextDelta
+    from rulvar.contracts.usage import Usage
+    from rulvar.testing.recorder import record
+
+    class Chatty:
+        id = "chatty"
+        def caps(self, model):
+            return ModelCaps(structured_output="native", supports_temperature=True, supports_parallel_tools=True,
+                             reasoning_efforts=(), context_window=10, max_output_tokens=10)
+        async def stream(self, request, signal=None):
+            yield TextDelta(text="word " * 4000)
+            usage = Usage(input_tokens=1, output_tokens=1, cache_read_tokens=0, cache_write_tokens=0)
+            yield Finish(finish=FinishInfo(reason="stop"), usage=usage)
+
+    async def main():
+        adapter = record(adapters=[Chatty()], cassette=sys.argv[1])[0]
+        print("recording", flush=True)
+        while True:
+            async for _ in adapter.stream(ChatRequest(model="m", messages=(Msg.text("user", "go"),))):
+                pass
+
+    asyncio.run(main())
+    """
+)
+
+
+def start_recording(tape: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", RECORDING, str(tape)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "recording\n"
+    return process
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_a_recording_that_is_killed_leaves_whole_rows_and_can_be_continued(tape: Path) -> None:
+    chance = random.Random(11)
+    for _ in range(6):
+        process = start_recording(tape)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(chance.uniform(0.01, 0.06))
+        kill(process)
+    try:
+        recorded = occurrences(tape)
+    except ConfigError as error:  # the last kill may have torn the last line
+        assert "torn" in str(error)
+        tape.write_bytes(tape.read_bytes().rpartition(b"\n")[0] + b"\n")
+        recorded = occurrences(tape)
+    assert recorded == list(range(len(recorded)))
+    assert len(recorded) > 6
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs advisory locks")
+def test_a_recorder_of_another_process_holds_the_lock_until_it_dies(kit: Any, tape: Path) -> None:
+    process = start_recording(tape)
+    try:
+        with pytest.raises(ConfigError, match="another recorder"):
+            record(adapters=[kit.Adapter()], cassette=tape)
+    finally:
+        kill(process)
+    record(adapters=[kit.Adapter()], cassette=tape).close()

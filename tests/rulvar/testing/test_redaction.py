@@ -1,0 +1,218 @@
+"""Credentials never reach a file; prose does."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rulvar.errors import ConfigError
+from rulvar.testing.redaction import MASK, Redactor, default_redact, find_secrets
+
+CREDENTIALS = [
+    ("Authorization: Basic RkFLRTpGQUtFUEFTUw==", "RkFLRTpGQUtFUEFTUw"),
+    ("Basic RkFLRTpGQUtFUEFTUw==", "RkFLRTpGQUtFUEFTUw"),
+    ("authorization: Token FAKEabc123", "FAKEabc123"),
+    ('Authorization: Digest username="FAKEUSER", response="0123456789abcdef"', "0123456789abcdef"),
+    ("my_key=FAKEVALUE", "FAKEVALUE"),
+    ("signing-key=FAKEVALUE", "FAKEVALUE"),
+    ("refresh_token=FAKEVALUE", "FAKEVALUE"),
+    ("password=hunter", "hunter"),
+    ("password: hunter", "hunter"),
+    ("secret=quiet", "quiet"),
+    ("PGPASSWORD=FAKEVALUE", "FAKEVALUE"),
+    ("AWS_SECRET_ACCESS_KEY=FAKE/K7MDENG+FAKE", "K7MDENG"),
+    ("client_secret: 'FAKE VALUE WITH SPACES'", "SPACES"),
+    ("--api-token FAKEVALUE1", "FAKEVALUE1"),
+    ("api key: FAKEVALUE1", "FAKEVALUE1"),
+    ("sk_live_FAKEFAKEFAKE", "FAKEFAKE"),
+    ("sk_test_FAKEFAKEFAKE", "FAKEFAKE"),
+    ("ghp_FAKEFAKEFAKEFAKEFAKE", "FAKEFAKE"),
+    ("github_pat_FAKEFAKE_FAKEFAKE", "FAKEFAKE"),
+    ("AKIAFAKEFAKEFAKEFAKE", "FAKEFAKE"),
+    ("AIzaFAKEFAKE_FAKE-FAKEFAKE", "FAKEFAKE"),
+    ("xoxb-000000000000-FAKEFAKE", "FAKEFAKE"),
+    ("eyJGQUtFRkFLRQ.eyJGQUtFRkFLRQ.RkFLRQ", "RkFLRQ"),
+    ("postgres://app:FAKEPASS@db/app", "FAKEPASS"),
+    ('{\\"api_key\\":\\"FAKEVALUE\\"}', "FAKEVALUE"),
+    ('{\\\\\\"password\\\\\\":\\\\\\"FAKE VALUE\\\\\\"}', "FAKE VALUE"),
+    ("{'Authorization': 'Token FAKEabc123'}", "FAKEabc123"),
+    ('"accessToken": "FAKEVALUE"', "FAKEVALUE"),
+    ("-----BEGIN RSA PRIVATE KEY-----\nFAKE\n-----END RSA PRIVATE KEY-----", "FAKE"),
+    ("-----BEGIN PRIVATE KEY-----\\nFAKEFAKE", "FAKEFAKE"),
+]
+PROSE = [
+    "the authorization was granted yesterday",
+    "Authorization is required, and authorization code grants are slow.",
+    "401 Authorization Required",
+    "Bearer authentication is required",
+    "the bearer certificates are old",
+    "basic understanding of JavaScript, basic TypeScript knowledge",
+    "Basic authentication is not enough",
+    "enter your password: it is required",
+    "the secret: patience and time",
+    "a token is a piece of a word; tokens: 12, max_tokens=4096",
+    '{"max_tokens": 512, "next_page_token": "abc123def", "primary_key": "id"}',
+    "task-management, risk-adjusted returns, desk-organisation",
+    "the key: value pairs of a dictionary, sort_key=name",
+    "password reset, secret santa, token ring, API key rotation",
+    "basically, the keyboard and the monkey",
+]
+
+
+@pytest.mark.parametrize(("text", "secret"), CREDENTIALS)
+def test_a_credential_is_masked(text: str, secret: str) -> None:
+    redacted = default_redact(text)
+    assert secret not in redacted
+    assert MASK in redacted
+
+
+@pytest.mark.parametrize("text", PROSE)
+def test_prose_is_not_damaged(text: str) -> None:
+    assert default_redact(text) == text
+
+
+def test_masking_keeps_json_readable() -> None:
+    text = json.dumps({"api_key": "FAKEVALUE", "authorization": "Bearer FAKETOKEN123", "rest": [1]})
+    assert json.loads(default_redact(text)) == {
+        "api_key": MASK,
+        "authorization": f"Bearer {MASK}",
+        "rest": [1],
+    }
+
+
+PIECES = st.sampled_from(
+    [text for text, _ in CREDENTIALS]
+    + PROSE
+    + [
+        MASK,
+        " ",
+        "\n",
+        '"',
+        "'",
+        "\\",
+        "=",
+        ":",
+        "authorization",
+        "api_key",
+        "Bearer ",
+        "Basic ",
+        "sk-FAKEFAKE1",
+    ]
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=12), max_size=12).map("".join))
+def test_redaction_is_idempotent(text: str) -> None:
+    once = default_redact(text)
+    assert default_redact(once) == once
+    assert find_secrets(once) == []
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a",
+        "key ",
+        'key="',
+        "key=\\'",
+        "password: ",
+        "authorization: x=y,",
+        "eyJ-",
+        "sk-",
+        "://",
+        "-",
+        "\\",
+        "Basic ",
+    ],
+)
+def test_a_long_text_without_an_end_to_its_credential_takes_no_quadratic_time(piece: str) -> None:
+    text = piece * 100_000  # quadratic work would take minutes here
+    redacted = default_redact(text)
+    assert default_redact(redacted) == redacted
+
+
+def test_values_of_credential_names_are_masked_in_trees() -> None:
+    value = {
+        "headers": {
+            "x-api-key": "plainvalue",
+            "Authorization": "Bearer FAKETOKEN123",
+            "accept": "text/plain",
+        },
+        "args": {"password": "hunter", "user": "ada", "tokens": 3},
+        "list": [{"client_secret": "x y"}],
+    }
+    redaction = Redactor().redact(value, "request")
+    assert redaction.value == {
+        "headers": {"x-api-key": MASK, "Authorization": f"Bearer {MASK}", "accept": "text/plain"},
+        "args": {"password": MASK, "user": "ada", "tokens": 3},
+        "list": [{"client_secret": MASK}],
+    }
+    assert [(place.path, place.rule) for place in redaction.masked] == [
+        ("request.headers.x-api-key", "api-key-value"),
+        ("request.headers.Authorization", "bearer-token"),
+        ("request.args.password", "password-value"),
+        ("request.list[0].client_secret", "password-value"),
+    ]
+
+
+def test_a_clean_value_is_not_copied() -> None:
+    value = {"messages": [{"role": "user", "parts": [{"type": "text", "text": "hello"}]}]}
+    redaction = Redactor().redact(value)
+    assert redaction.value is value
+    assert redaction.masked == ()
+
+
+def test_keys_are_masked_and_stay_apart() -> None:
+    value = {"sk-FAKEFAKE1": 1, "sk-FAKEFAKE2": 2}
+    redaction = Redactor().redact(value)
+    assert redaction.value == {MASK: 1, f"{MASK} 2": 2}
+    assert all("FAKE" not in place.path for place in redaction.masked)
+
+
+def test_the_hook_runs_first_and_the_policy_over_its_output() -> None:
+    redactor = Redactor(lambda text: text.replace("acme", "sk-FAKEFAKEFAKE"))
+    redaction = redactor.redact({"text": "ask acme"}, "request")
+    assert redaction.value == {"text": f"ask {MASK}"}
+    assert [place.rule for place in redaction.masked] == ["custom", "provider-key"]
+
+
+def hook_that_fails(text: str) -> str:
+    raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("hook", [hook_that_fails, lambda text: None])
+def test_a_broken_hook_is_a_config_error(hook: Any) -> None:
+    with pytest.raises(ConfigError, match="redact"):
+        Redactor(hook).redact({"a": "text"})
+
+
+def test_a_hook_that_is_no_function_is_refused() -> None:
+    with pytest.raises(ConfigError, match="redact"):
+        Redactor("mask")  # type: ignore[arg-type]
+
+
+def test_a_credential_cut_in_two_by_the_stream_is_masked() -> None:
+    events = [
+        {"type": "text-delta", "text": "use sk-FA"},
+        {"type": "reasoning-delta", "text": "hm"},
+        {"type": "text-delta", "text": "KEFAKEFAKE now"},
+    ]
+    redaction = Redactor().redact_events(events)
+    assert "".join(e["text"] for e in redaction.value if e["type"] == "text-delta") == f"use {MASK} now"
+    assert redaction.value[1] == events[1]
+    assert redaction.masked[0].path == "events[0].text"
+
+
+def test_arguments_cut_in_two_are_masked_per_call() -> None:
+    events = [
+        {"type": "tool-call-delta", "id": "a", "argsTextDelta": '{"password":'},
+        {"type": "tool-call-delta", "id": "b", "argsTextDelta": '{"q":'},
+        {"type": "tool-call-delta", "id": "a", "argsTextDelta": '"hunter"}'},
+        {"type": "tool-call-delta", "id": "b", "argsTextDelta": '"x"}'},
+    ]
+    redacted = Redactor().redact_events(events).value
+    joined = "".join(e["argsTextDelta"] for e in redacted if e["id"] == "a")
+    assert json.loads(joined) == {"password": MASK}
+    assert [e for e in redacted if e["id"] == "b"] == [events[1], events[3]]
