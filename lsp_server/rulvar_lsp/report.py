@@ -58,6 +58,29 @@ class Nearest(Struct, frozen=True):
     differences: tuple[Difference, ...] = ()
 
 
+class Divergence(Struct, frozen=True):
+    """The first call of a journal replay that was not in the journal."""
+
+    kind: str
+    reason: str
+    site: Site | None = None
+    scope: str = ""
+    label: str | None = None
+    differences: tuple[Difference, ...] = ()
+
+    def as_call(self) -> Call:
+        """The divergence as the call that was not in the journal."""
+        return Call(
+            kind=self.kind,
+            served="miss",
+            site=self.site,
+            scope=self.scope,
+            label=self.label,
+            message=self.reason,
+            divergence=self,
+        )
+
+
 class Call(Struct, frozen=True):
     """One model turn, step, child or external call."""
 
@@ -80,6 +103,7 @@ class Call(Struct, frozen=True):
     cost_usd: float | None = None
     nearest: Nearest | None = None
     message: str | None = None
+    divergence: Divergence | None = None
 
 
 class CassetteUse(Struct, frozen=True):
@@ -89,17 +113,6 @@ class CassetteUse(Struct, frozen=True):
     rows: Count | None = None
     served: tuple[Positive, ...] = ()
     unused: tuple[Positive, ...] = ()
-
-
-class Divergence(Struct, frozen=True):
-    """The first call of a journal replay that was not in the journal."""
-
-    kind: str
-    reason: str
-    site: Site | None = None
-    scope: str = ""
-    label: str | None = None
-    differences: tuple[Difference, ...] = ()
 
 
 class Replay(Struct, frozen=True):

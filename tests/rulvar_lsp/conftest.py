@@ -167,11 +167,7 @@ class LspClient:
         found: list[Any] = []
 
         def look() -> bool:
-            found[:] = [
-                m.get("params")
-                for m in self.seen
-                if m["method"] == method and want(m.get("params"))
-            ]
+            found[:] = [m.get("params") for m in self.seen if m["method"] == method and want(m.get("params"))]
             return bool(found)
 
         self._until(look, 10.0, f"no {method}")
@@ -248,9 +244,7 @@ class LspClient:
         return params["diagnostics"]
 
     def hints(self, uri: str) -> list[dict[str, Any]]:
-        return self.request(
-            "textDocument/inlayHint", {**self.doc(uri), "range": self.range(0, 0, 9999, 0)}
-        )
+        return self.request("textDocument/inlayHint", {**self.doc(uri), "range": self.range(0, 0, 9999, 0)})
 
     @staticmethod
     def doc(uri: str) -> dict[str, Any]:
@@ -267,9 +261,7 @@ class LspClient:
     def actions(self, uri: str, place: Any, only: list[str] | None = None) -> list[dict[str, Any]]:
         """Ask for the code actions at a range."""
         context = {"diagnostics": [], **({"only": only} if only else {})}
-        return self.request(
-            "textDocument/codeAction", {**self.doc(uri), "range": place, "context": context}
-        )
+        return self.request("textDocument/codeAction", {**self.doc(uri), "range": place, "context": context})
 
     def stop(self) -> int:
         """Shut down in order and return the exit code."""

@@ -65,9 +65,7 @@ def test_an_offset_and_its_place_are_one(source: str, offset: int) -> None:
 
 
 @given(SOURCES, st.sampled_from(ENCODINGS))
-def test_every_column_survives_the_way_to_the_client_and_back(
-    source: str, encoding: Encoding
-) -> None:
+def test_every_column_survives_the_way_to_the_client_and_back(source: str, encoding: Encoding) -> None:
     text = Text(source)
     for number, line in enumerate(text.lines):
         for column in range(len(line) + 1):

@@ -228,7 +228,8 @@ def _view(analysis: Analysis, recorded: Recorded) -> View:
     calls = recorded.calls_in.get(document.path, ())
     placed = place_sites(document.text, calls, analysis.calls) if calls else ()
     ran = recorded.tests_in.get(document.path, ())
-    return View(analysis, placed, run_findings(document, placed, analysis.tests, ran))
+    noticed = recorded.noticed_in.get(document.path, ())
+    return View(analysis, placed, run_findings(document, placed, analysis.tests, ran, noticed))
 
 
 def _rule_text(code: str) -> str | None:

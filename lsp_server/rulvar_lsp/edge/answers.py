@@ -108,9 +108,7 @@ class Answers:
         fixable = any(f.fix is not None and f.fix.applicability == "safe" for f in view.findings)
         if fixable and only is not None and actions.wanted(actions.FIX_ALL, only):
             data = {"uri": document.uri, "version": document.version}
-            result.append(
-                lsp.CodeAction(title="Fix all rulvar findings", kind=actions.FIX_ALL, data=data)
-            )
+            result.append(lsp.CodeAction(title="Fix all rulvar findings", kind=actions.FIX_ALL, data=data))
         return result
 
     async def resolve_action(self, action: lsp.CodeAction) -> lsp.CodeAction:

@@ -31,9 +31,7 @@ def server_capabilities(client: Client) -> lsp.ServerCapabilities:
         )
         if client.pulls_diagnostics
         else None,
-        code_action_provider=lsp.CodeActionOptions(
-            code_action_kinds=list(KINDS), resolve_provider=True
-        ),
+        code_action_provider=lsp.CodeActionOptions(code_action_kinds=list(KINDS), resolve_provider=True),
         code_lens_provider=lsp.CodeLensOptions(resolve_provider=False),
         inlay_hint_provider=lsp.InlayHintOptions(resolve_provider=True),
         hover_provider=True,

@@ -58,19 +58,15 @@ class Client:
             can_refresh_lenses=_get(caps, "workspace.codeLens.refreshSupport") is True,
             can_configure=_get(caps, "workspace.configuration") is True,
             can_watch=_get(caps, "workspace.didChangeWatchedFiles.dynamicRegistration") is True,
-            can_register_settings=_get(caps, "workspace.didChangeConfiguration.dynamicRegistration")
-            is True,
-            has_relative_patterns=_get(
-                caps, "workspace.didChangeWatchedFiles.relativePatternSupport"
-            )
+            can_register_settings=_get(caps, "workspace.didChangeConfiguration.dynamicRegistration") is True,
+            has_relative_patterns=_get(caps, "workspace.didChangeWatchedFiles.relativePatternSupport")
             is True,
             has_progress=_get(caps, "window.workDoneProgress") is True,
             has_document_changes=_get(caps, "workspace.workspaceEdit.documentChanges") is True,
             has_related=_get(caps, f"{diagnostics}.relatedInformation") is True,
             has_tags=_get(caps, f"{diagnostics}.tagSupport") is not None,
             has_code_description=_get(caps, f"{diagnostics}.codeDescriptionSupport") is True,
-            has_action_literals=_get(caps, "textDocument.codeAction.codeActionLiteralSupport")
-            is not None,
+            has_action_literals=_get(caps, "textDocument.codeAction.codeActionLiteralSupport") is not None,
             has_preferred=_get(caps, "textDocument.codeAction.isPreferredSupport") is True,
             resolves_hint_tooltip="tooltip"
             in (_get(caps, "textDocument.inlayHint.resolveSupport.properties") or ()),

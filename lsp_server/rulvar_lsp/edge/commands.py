@@ -51,9 +51,7 @@ class CommandBoard:
             raise ResponseFault(INVALID_PARAMS, f"command: unknown command {name!r}")
         arguments = params.get("arguments") or []
         first = arguments[0] if isinstance(arguments, list) and arguments else {}
-        if isinstance(first, str) and isinstance(
-            arguments, list
-        ):  # (uri, test): easy to type by hand
+        if isinstance(first, str) and isinstance(arguments, list):  # (uri, test): easy to type by hand
             first = dict(zip(("uri", "test"), arguments, strict=False))
         if not isinstance(first, dict):
             raise ResponseFault(INVALID_PARAMS, f"{name}: arguments[0]: expected an object")

@@ -42,9 +42,7 @@ class Converter:
     def position(self, text: Text, line: int, column: int) -> lsp.Position:
         """A place in the text, clamped to it."""
         line = max(0, min(line, text.line_count - 1))
-        return lsp.Position(
-            line=line, character=text.character_at(line, column, self.client.encoding)
-        )
+        return lsp.Position(line=line, character=text.character_at(line, column, self.client.encoding))
 
     def range(self, text: Text, span: Span) -> lsp.Range:
         """A span of the text."""
@@ -93,14 +91,10 @@ class Converter:
             related_information=self._related(document, finding) if client.has_related else None,
         )
 
-    def _related(
-        self, document: Document, finding: Finding
-    ) -> list[lsp.DiagnosticRelatedInformation] | None:
+    def _related(self, document: Document, finding: Finding) -> list[lsp.DiagnosticRelatedInformation] | None:
         return [
             lsp.DiagnosticRelatedInformation(
-                location=lsp.Location(
-                    uri=document.uri, range=self.range(document.text, related.span)
-                )
+                location=lsp.Location(uri=document.uri, range=self.range(document.text, related.span))
                 if related.path is None or related.path == document.path
                 else self.location(related.path, related.span),
                 message=related.message,
@@ -131,9 +125,7 @@ class Converter:
 
     def hover(self, document: Document, hover: HoverText) -> lsp.Hover:
         """A hover in the format that the client reads."""
-        return lsp.Hover(
-            contents=self.markup(hover.markdown), range=self.range(document.text, hover.span)
-        )
+        return lsp.Hover(contents=self.markup(hover.markdown), range=self.range(document.text, hover.span))
 
     def markup(self, markdown: str) -> lsp.MarkupContent:
         """Markdown, or the plain text of it."""

@@ -40,9 +40,7 @@ class DocumentSync:
     def did_open(self, params: lsp.DidOpenTextDocumentParams) -> None:
         """Open a document."""
         item = params.text_document
-        document = self._server.session.open(
-            item.uri, str(item.language_id), item.version, item.text
-        )
+        document = self._server.session.open(item.uri, str(item.language_id), item.version, item.text)
         self._server.analyst.edited(document)
         self.publish(document)
 

@@ -59,9 +59,7 @@ _POSITIONED = frozenset(
 
 
 # read leniently by their handlers: capabilities, settings and arguments of any shape
-_RAW = frozenset(
-    {lsp.INITIALIZE, lsp.WORKSPACE_DID_CHANGE_CONFIGURATION, lsp.WORKSPACE_EXECUTE_COMMAND}
-)
+_RAW = frozenset({lsp.INITIALIZE, lsp.WORKSPACE_DID_CHANGE_CONFIGURATION, lsp.WORKSPACE_EXECUTE_COMMAND})
 
 
 class ResponseFault(Exception):
@@ -248,9 +246,7 @@ class RulvarProtocol(LanguageServerProtocol):
         try:  # foreign tools' values and absurd positions: repaired where the meaning is plain
             return self._converter.structure(sanitized(raw), params_type)
         except Exception as error:
-            raise ResponseFault(
-                INVALID_PARAMS, f"{method}: invalid params ({_first(error)})"
-            ) from None
+            raise ResponseFault(INVALID_PARAMS, f"{method}: invalid params ({_first(error)})") from None
 
     def _internal(self, method: str, error: BaseException) -> ResponseFault:
         logger.error("%s failed", method, exc_info=error)
@@ -278,9 +274,7 @@ class RulvarProtocol(LanguageServerProtocol):
 
     def notify(self, method: str, params: Any | None = None) -> None:
         """Send a notification."""
-        self.write(
-            {"jsonrpc": "2.0", "method": method, "params": self._converter.unstructure(params)}
-        )
+        self.write({"jsonrpc": "2.0", "method": method, "params": self._converter.unstructure(params)})
 
     async def ask(self, method: str, params: Any | None = None, timeout: float = 30.0) -> Any:
         """Send a request to the client and return its raw result.

@@ -44,6 +44,7 @@ class ReportStore:
         self._seen: dict[str, _Seen] = {}
         self._faulty: set[str] = set()
         self._recorded = Recorded()
+        self._written: dict[str, float] = {}  # cassettes, and when they were last written
 
     def scan(self, roots: Iterable[str], patterns: Iterable[tuple[str, str]] = ()) -> Scan:
         """Look for reports under `roots` and for (folder, glob) patterns, and read what has
@@ -73,10 +74,26 @@ class ReportStore:
             if path in self._faulty:
                 self._faulty.discard(path)
                 healed.append(path)
-        if changed:
-            good = [(path, s.report) for path, s in self._seen.items() if s.report is not None]
-            self._recorded = Recorded.of(good, self._recorded.revision + 1)
+        if changed or _written(self._recorded) != self._written:
+            changed = True
+            self._merge()
         return Scan(self._recorded, changed, faults, tuple(healed))
+
+    def _merge(self) -> None:
+        good = [(path, s.report) for path, s in self._seen.items() if s.report is not None]
+        revision = self._recorded.revision + 1
+        recorded = Recorded.of(good, revision)
+        self._written = _written(recorded)
+        oldest = min((test.created for test in recorded.tests), default=0.0)
+        if any(when > oldest for when in self._written.values()):
+            recorded = Recorded.of(good, revision, self._written)
+        self._recorded = recorded
+
+
+def _written(recorded: Recorded) -> dict[str, float]:
+    """When the cassettes that the reports name were last written."""
+    paths = {*recorded.uses_of, *recorded.served_by}
+    return {path: stamp[0] / 1e9 for path in paths if (stamp := _stamp(path)) is not None}
 
 
 def _find(roots: Iterable[str], patterns: Iterable[tuple[str, str]]) -> set[str]:

@@ -85,9 +85,7 @@ def find_interpreter(root: str, setting: str, environ: Mapping[str, str]) -> str
         if os.path.dirname(path):
             return os.path.join(root, path)
         return shutil.which(path)
-    binary = (
-        os.path.join("Scripts", "python.exe") if os.name == "nt" else os.path.join("bin", "python")
-    )
+    binary = os.path.join("Scripts", "python.exe") if os.name == "nt" else os.path.join("bin", "python")
     candidates = [os.path.join(root, name, binary) for name in (".venv", "venv")]
     if environ.get("VIRTUAL_ENV"):
         candidates.append(os.path.join(environ["VIRTUAL_ENV"], binary))

@@ -98,17 +98,11 @@ class RunBoard:
         root, settings = session.root_of(path), session.settings_for(path)
         interpreter = find_interpreter(root, settings.interpreter, os.environ)
         if interpreter is None:
-            raise ResponseFault(
-                REQUEST_FAILED, f"no Python interpreter for {root}; set rulvar.interpreter"
-            )
+            raise ResponseFault(REQUEST_FAILED, f"no Python interpreter for {root}; set rulvar.interpreter")
         node_id = path if test is None else f"{path}::{test}"
-        return Request(
-            root, (node_id,), interpreter, settings.pytest_args, settings.run_timeout_seconds
-        )
+        return Request(root, (node_id,), interpreter, settings.pytest_args, settings.run_timeout_seconds)
 
-    async def _finished(
-        self, path: str, test: str | None, result: Result, quiet: bool
-    ) -> dict[str, Any]:
+    async def _finished(self, path: str, test: str | None, result: Result, quiet: bool) -> dict[str, Any]:
         await self._server.look_for_reports()
         title = _title(path, test)
         runs = sorted(

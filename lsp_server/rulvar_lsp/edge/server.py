@@ -46,9 +46,7 @@ class RulvarServer(LanguageServer):
     protocol: RulvarProtocol
 
     def __init__(self, version: str) -> None:
-        super().__init__(
-            NAME, version, protocol_cls=RulvarProtocol, converter_factory=default_converter
-        )
+        super().__init__(NAME, version, protocol_cls=RulvarProtocol, converter_factory=default_converter)
         self.session = Session()
         self.analyst = Analyst(self.session)
         self.documents = DocumentSync(self)
@@ -173,9 +171,7 @@ class RulvarServer(LanguageServer):
         items = [lsp.ConfigurationItem(section=SECTION)]
         items += [lsp.ConfigurationItem(scope_uri=uri, section=SECTION) for uri in uris]
         try:
-            got = await self.protocol.ask(
-                lsp.WORKSPACE_CONFIGURATION, lsp.ConfigurationParams(items=items)
-            )
+            got = await self.protocol.ask(lsp.WORKSPACE_CONFIGURATION, lsp.ConfigurationParams(items=items))
         except (ResponseFault, TimeoutError) as error:
             logger.warning("settings: the client did not give them (%s)", error)
             return
@@ -283,9 +279,7 @@ class RulvarServer(LanguageServer):
 
     def show(self, kind: lsp.MessageType, message: str) -> None:
         """Show the user a message."""
-        self.protocol.notify(
-            lsp.WINDOW_SHOW_MESSAGE, lsp.ShowMessageParams(type=kind, message=message)
-        )
+        self.protocol.notify(lsp.WINDOW_SHOW_MESSAGE, lsp.ShowMessageParams(type=kind, message=message))
 
     def _uri_of(self, path: str) -> str:
         for document in self.session.documents:

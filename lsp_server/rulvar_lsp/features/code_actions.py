@@ -139,15 +139,11 @@ def ignore(text: Text, finding: Finding) -> Action | None:
         edit = TextEdit(None, span, ", ".join([*codes, finding.code]))
     else:
         end = len(content.rstrip())
-        edit = TextEdit(
-            None, Span(line, end, line, len(content)), f"  # rulvar: ignore[{finding.code}]"
-        )
+        edit = TextEdit(None, Span(line, end, line, len(content)), f"  # rulvar: ignore[{finding.code}]")
     return Action(f"Ignore {finding.code} on this line", QUICKFIX, (edit,), (finding,))
 
 
-def run_actions(
-    document: Document, sites: Sequence[PlacedSite], test: Block | None
-) -> list[Action]:
+def run_actions(document: Document, sites: Sequence[PlacedSite], test: Block | None) -> list[Action]:
     """Return the run action of the test around the place, else of the tests that made the call."""
     if test is not None:
         return [_run(document.uri, None, test.name)]
@@ -180,8 +176,6 @@ def miss_actions(document: Document, site: PlacedSite) -> list[Action]:
             "line": nearest.row,
         }
         actions.append(
-            Action(
-                "Open the nearest recorded row", EXPLAIN, command="rulvar.openFile", argument=target
-            )
+            Action("Open the nearest recorded row", EXPLAIN, command="rulvar.openFile", argument=target)
         )
     return actions

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from rulvar_lsp.features.outline import Block
 from rulvar_lsp.features.recorded import call_label, difference_line, short_hash
 from rulvar_lsp.features.sites import PlacedSite
-from rulvar_lsp.snapshot import Document, RecordedCall, RecordedTest
+from rulvar_lsp.snapshot import CLOCK_SECONDS, Document, RecordedCall, RecordedTest
 from rulvar_lsp.text import Span, Text, lines_digest
 
 if TYPE_CHECKING:
     from rulvar_lint import Diagnostic, Fix
+    from rulvar_lsp.report import Warned
 
 MISS = "replay-miss"
 EXHAUSTED = "replay-exhausted"
@@ -21,7 +22,6 @@ FAILED = "replay-failed"
 DIVERGED = "replay-diverged"
 NOTICED = "replay-unstable"
 _RELATED_DIFFERENCES = 5
-_CLOCK_SECONDS = 0.001  # a report's time is cut to milliseconds, a file's is not
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,7 @@ def _lint_finding(text: Text, d: Diagnostic) -> Finding:
         is_rule=True,
         url=d.url,
         related=tuple(
-            Related(r.path, span_of(r.line, r.column, r.line, r.column), r.message)
-            for r in d.related
+            Related(r.path, span_of(r.line, r.column, r.line, r.column), r.message) for r in d.related
         ),
         fix=d.fix,
         unnecessary=d.code == "RLV002",
@@ -81,6 +80,7 @@ def run_findings(
     placed: Sequence[PlacedSite],
     tests: Sequence[Block],
     recorded: Sequence[RecordedTest],
+    noticed: Sequence[tuple[RecordedTest, Warned]] = (),
 ) -> tuple[Finding, ...]:
     """Return what the newest runs say: misses at calls, failures at tests. Stale facts are left
     out.
@@ -94,6 +94,7 @@ def run_findings(
         block = blocks.get(test.function)
         if block is not None and is_current(document, block, test):
             found += _test_findings(block, test)
+    found += _noticed_findings(document, noticed)
     return tuple(found)
 
 
@@ -103,8 +104,12 @@ def is_current(document: Document, block: Block, test: RecordedTest) -> bool:
         height = test.run.end_line - test.run.line
         first = block.name_span.line
         lines = [document.text.line(n) for n in range(first, first + height + 1)]
-        return lines_digest(lines) == test.run.digest
-    return document.changed_at <= test.created + _CLOCK_SECONDS
+        return lines_digest(lines) == test.run.digest and not test.outdated
+    return not _changed_since(document, test) and not test.outdated
+
+
+def _changed_since(document: Document, test: RecordedTest) -> bool:
+    return document.changed_at > test.created + CLOCK_SECONDS
 
 
 def _site_findings(text: Text, site: PlacedSite) -> list[Finding]:
@@ -129,6 +134,8 @@ def _callee(text: Text, span: Span) -> Span:
 def _miss_finding(span: Span, site: PlacedSite, recorded: RecordedCall) -> Finding:
     call = recorded.call
     sentence = f"{call_label(call)} in {recorded.test.name}"
+    if call.divergence is not None:
+        return _divergence_finding(span, site, recorded)
     if call.served == "exhausted":
         sentence += ": every recorded occurrence of this request was used up"
     elif call.nearest is None:
@@ -148,6 +155,22 @@ def _miss_finding(span: Span, site: PlacedSite, recorded: RecordedCall) -> Findi
     )
 
 
+def _divergence_finding(span: Span, site: PlacedSite, recorded: RecordedCall) -> Finding:
+    divergence = recorded.call.divergence
+    assert divergence is not None
+    return Finding(
+        span=span,
+        code=DIVERGED,
+        severity="error",
+        message=f"not in the journal that {recorded.test.name} replays: {divergence.reason}",
+        related=tuple(
+            Related(None, site.span, difference_line(d))
+            for d in divergence.differences[:_RELATED_DIFFERENCES]
+        ),
+        site=site,
+    )
+
+
 def _nearest_related(site: PlacedSite, recorded: RecordedCall) -> tuple[Related, ...]:
     nearest = recorded.call.nearest
     if nearest is None:
@@ -158,6 +181,23 @@ def _nearest_related(site: PlacedSite, recorded: RecordedCall) -> tuple[Related,
     head = Related(path, row, f"nearest recorded row {short_hash(nearest.request_hash)}")
     shown = nearest.differences[:_RELATED_DIFFERENCES]
     return (head, *(Related(path, row, difference_line(d)) for d in shown))
+
+
+def _noticed_findings(document: Document, noticed: Sequence[tuple[RecordedTest, Warned]]) -> list[Finding]:
+    """Nondeterminism that was noticed while tests ran; without a digest only as long as nothing changed."""
+    found: dict[tuple[int, str], Finding] = {}
+    for test, warned in noticed:
+        if not _changed_since(document, test):
+            line = warned.line - 1
+            content = document.text.line(line)
+            start = len(content) - len(content.lstrip())
+            found[line, warned.code] = Finding(
+                span=Span(line, start, line, len(content.rstrip())),
+                code=NOTICED,
+                severity="warning",
+                message=f"noticed while {test.name} ran: {warned.message}",
+            )
+    return list(found.values())
 
 
 def _test_findings(block: Block, test: RecordedTest) -> list[Finding]:

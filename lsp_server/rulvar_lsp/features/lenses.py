@@ -24,9 +24,7 @@ class Lens:
     argument: dict[str, object]
 
 
-def lenses(
-    document: Document, tests: Sequence[Block], recorded: Sequence[RecordedTest]
-) -> tuple[Lens, ...]:
+def lenses(document: Document, tests: Sequence[Block], recorded: Sequence[RecordedTest]) -> tuple[Lens, ...]:
     """Return the lenses of a test file."""
     found: list[Lens] = []
     for block in tests:
@@ -37,9 +35,7 @@ def lenses(
             title = _status(document, block, runs)
             found.append(Lens(block.name_span, title, "rulvar.showResult", target))
         for path in dict.fromkeys(t.absolute(use.path) for t in runs for use in t.run.cassettes):
-            found.append(
-                Lens(block.name_span, "Open cassette", "rulvar.openFile", {"path": path, "line": 1})
-            )
+            found.append(Lens(block.name_span, "Open cassette", "rulvar.openFile", {"path": path, "line": 1}))
             break
     return tuple(found)
 

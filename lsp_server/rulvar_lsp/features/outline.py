@@ -89,9 +89,7 @@ def find_tests(text: Text) -> tuple[Block, ...]:
 
 def find_test_at(text: Text, line: int) -> Block | None:
     """Return the test around this line, decorators included, or None."""
-    around = [
-        test for test in find_tests(text) if _first_line(text, test) <= line <= test.last_line
-    ]
+    around = [test for test in find_tests(text) if _first_line(text, test) <= line <= test.last_line]
     return around[-1] if around else None
 
 

@@ -85,7 +85,7 @@ def site_markdown(placed: PlacedSite) -> str:
     blocks = []
     if placed.stale:
         blocks.append(
-            "**stale**: this call has changed since the run below. Run replay-strict again."
+            "**stale**: this call or its cassette has changed since the run below. Run replay-strict again."
         )
     shown = sorted(placed.newest, key=lambda c: SERVED_ORDER.index(c.call.served))
     blocks += [call_markdown(recorded) for recorded in shown[:_SHOWN_CALLS]]
@@ -97,11 +97,14 @@ def site_markdown(placed: PlacedSite) -> str:
 def call_markdown(recorded: RecordedCall) -> str:
     """One call: what served it, from where, for how much; on a miss the nearest row."""
     call = recorded.call
-    lines = [f"**{call_label(call)}**: {_MEANING[call.served]}"]
+    meaning = _MEANING[call.served] if call.divergence is None else "not in the journal"
+    lines = [f"**{call_label(call)}**: {meaning}"]
     if call.nearest is not None:
         lines += ["", *_nearest_lines(recorded), ""]
     elif call.served in ("miss", "exhausted") and call.message:
         lines += ["", call.message, ""]
+    if call.divergence is not None and call.divergence.differences:
+        lines += [diff_block(call.divergence.differences), ""]
     if call.cassette and call.row:
         row = _row_link(recorded.test, call.cassette, call.row)
         of = f", occurrence {call.occurrence}" if call.occurrence is not None else ""
@@ -154,9 +157,7 @@ def diff_block(differences: Sequence[Difference]) -> str:
 
 def difference_line(difference: Difference) -> str:
     """One differing field on one line."""
-    return (
-        f"{difference.path}: recorded {_side(difference.recorded)}, now {_side(difference.actual)}"
-    )
+    return f"{difference.path}: recorded {_side(difference.recorded)}, now {_side(difference.actual)}"
 
 
 def _side(value: str | None) -> str:

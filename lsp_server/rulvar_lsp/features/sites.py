@@ -41,7 +41,7 @@ class PlacedSite:
     @property
     def newest(self) -> tuple[RecordedCall, ...]:
         """The calls, newest run first."""
-        return tuple(sorted(self.calls, key=lambda c: c.test.created_at, reverse=True))
+        return tuple(sorted(self.calls, key=lambda c: c.test.created, reverse=True))
 
 
 def place_sites(
@@ -65,7 +65,8 @@ def place_sites(
             lost.append(site)
             continue
         span = _span_in(text, site, line, static)
-        _keep_newest(newest, PlacedSite(span, False, site, tuple(calls)))
+        fresh = tuple(call for call in calls if not call.test.outdated)
+        _keep_newest(newest, PlacedSite(span, not fresh, site, fresh or tuple(calls)))
     claimed = [(placed.site, placed.span) for placed in newest.values()]
     for site, span in _place_lost(text, lost, claimed, static):
         _keep_newest(newest, PlacedSite(span, True, site, tuple(by_site[site])))
@@ -87,8 +88,8 @@ def _keep_newest(placed: dict[tuple[int, int, int], PlacedSite], one: PlacedSite
         placed[key] = one
 
 
-def _newest_run(placed: PlacedSite) -> str:
-    return max(call.test.created_at for call in placed.calls)
+def _newest_run(placed: PlacedSite) -> float:
+    return max(call.test.created for call in placed.calls)
 
 
 def _match_digests(lines: Sequence[str], sites: Iterable[Site]) -> dict[Site, int]:

@@ -59,9 +59,7 @@ def apply(source: str, edit: Any, encoding: Encoding) -> str:
         if line >= text.line_count:
             return len(source)
         content = text.line(line)
-        column = max(
-            c for c in range(len(content) + 1) if encoded_length(content[:c], encoding) <= character
-        )
+        column = max(c for c in range(len(content) + 1) if encoded_length(content[:c], encoding) <= character)
         return text.offset(line, column)
 
     a, b = sorted([offset(*edit[:2]), offset(*edit[2:4])])
@@ -92,9 +90,7 @@ def server(tmp_path_factory: Any, lsp_class: Any) -> Iterator[Any]:
     client.kill()
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=EDITS, ask=st.lists(st.integers(0, 3), max_size=6))
 def test_diagnostics_after_edits_are_those_of_a_fresh_document(
     server: Any, edits: list[Any], ask: list[int]

@@ -72,9 +72,7 @@ def test_an_unknown_method_is_answered_and_an_unknown_notification_is_ignored(ls
 
 
 @pytest.mark.parametrize("body", [b"{bad}", b"[]", b"3", b'"\xff"', b"[" * 100_000])
-def test_a_body_that_is_no_message_is_answered_and_the_next_is_read(
-    lsp: Start, body: bytes
-) -> None:
+def test_a_body_that_is_no_message_is_answered_and_the_next_is_read(lsp: Start, body: bytes) -> None:
     client = lsp()
     client.initialize()
     client.raw(b"Content-Length: %d\r\n\r\n" % len(body) + body)
@@ -95,8 +93,7 @@ def test_header_names_count_in_any_case(lsp: Start) -> None:
     client.initialize()
     body = b'{"jsonrpc":"2.0","id":77,"method":"shutdown"}'
     client.raw(
-        b"content-type: application/vscode-jsonrpc; charset=utf-8\r\ncontent-length: %d\r\n\r\n"
-        % len(body)
+        b"content-type: application/vscode-jsonrpc; charset=utf-8\r\ncontent-length: %d\r\n\r\n" % len(body)
         + body
     )
     assert client.answer(77)["result"] is None
@@ -230,9 +227,7 @@ def test_an_emoji_before_the_finding_counts_in_the_clients_units(
     found = client.diagnostics(uri)[0]["range"]
     assert found["start"] == {"line": 6, "character": column}
     # the same columns mean the same text when they come back as an edit
-    client.change(
-        uri, 2, (6, found["start"]["character"], 6, found["end"]["character"], "time.time()")
-    )
+    client.change(uri, 2, (6, found["start"]["character"], 6, found["end"]["character"], "time.time()"))
     again = client.diagnostics(uri, 2)
     assert [d["range"]["start"] for d in again] == [found["start"]]
 

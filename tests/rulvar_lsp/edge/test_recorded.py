@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,9 +27,7 @@ def test_only_the_asked_lines_get_hints(lsp: Start, project: Any) -> None:
     client = lsp(project.root)
     client.initialize()
     uri = client.open("flow.py")
-    hints = client.request(
-        "textDocument/inlayHint", {**client.doc(uri), "range": client.range(0, 0, 9, 0)}
-    )
+    hints = client.request("textDocument/inlayHint", {**client.doc(uri), "range": client.range(0, 0, 9, 0)})
     assert [h["label"] for h in hints] == ["hit 3f9ac2 #0"]
 
 
@@ -110,9 +109,7 @@ def test_a_deleted_call_takes_its_hint_along(lsp: Start, project: Any) -> None:
     assert [h["label"] for h in client.hints(uri)] == ["miss 81b0d4"]
 
 
-def test_a_report_that_appears_later_is_noticed_without_a_watching_client(
-    lsp: Start, project: Any
-) -> None:
+def test_a_report_that_appears_later_is_noticed_without_a_watching_client(lsp: Start, project: Any) -> None:
     client = lsp(project.root)
     client.initialize()
     uri = client.open("flow.py")
@@ -126,9 +123,7 @@ def test_a_report_that_appears_later_is_noticed_without_a_watching_client(
     assert len(client.hints(uri)) == 2
 
 
-def test_a_pulling_client_is_asked_to_pull_again(
-    lsp: Start, project: Any, pull_capabilities: Any
-) -> None:
+def test_a_pulling_client_is_asked_to_pull_again(lsp: Start, project: Any, pull_capabilities: Any) -> None:
     client = lsp(project.root)
     offered = client.initialize(pull_capabilities)["capabilities"]["diagnosticProvider"]
     assert offered["interFileDependencies"] is True
@@ -148,11 +143,66 @@ def test_a_pulling_client_is_asked_to_pull_again(
     assert client.messages("textDocument/publishDiagnostics") == []
 
 
+def test_a_cassette_that_was_recorded_anew_makes_results_stale(lsp: Start, project: Any) -> None:
+    project.report(project.test())
+    client = lsp(project.root)
+    client.initialize()
+    uri = client.open("flow.py")
+    assert {d["code"] for d in client.diagnostics(uri)} == {"RLV101", "replay-miss"}
+    client.seen.clear()
+    time.sleep(0.01)
+    project.write("cassettes/triage.jsonl", "{}\n" * 6)
+    client.wait("workspace/inlayHint/refresh")
+    assert [h["label"] for h in client.hints(uri)] == [
+        "stale: hit 3f9ac2 #0",
+        "stale: miss 81b0d4",
+    ]
+    client.wait(
+        "textDocument/publishDiagnostics",
+        lambda p: [d["code"] for d in p["diagnostics"]] == ["RLV101"],
+    )
+
+
+def test_a_journal_replay_that_left_the_journal_is_a_diagnostic_on_the_call(lsp: Start, project: Any) -> None:
+    divergence = {
+        "site": project.site(9),
+        "kind": "agent",
+        "scope": "",
+        "label": "classify",
+        "reason": "the prompt was reworded",
+        "differences": [{"path": "prompt", "recorded": "a", "actual": "b"}],
+    }
+    replay = {"runId": "r", "workflow": "triage", "status": "error", "divergence": divergence}
+    project.report(project.test(calls=[], replays=[replay]))
+    client = lsp(project.root)
+    client.initialize()
+    uri = client.open("flow.py")
+    found = next(d for d in client.diagnostics(uri) if d["code"] == "replay-diverged")
+    assert "the prompt was reworded" in found["message"]
+    assert found["relatedInformation"][0]["message"] == 'prompt: recorded "a", now "b"'
+    text = client.request("textDocument/hover", client.at(uri, 8, 30))["contents"]["value"]
+    assert '- "a"\n+ "b"' in text
+
+
+def test_nondeterminism_noticed_at_run_time_is_a_warning_until_the_file_changes(
+    lsp: Start, project: Any
+) -> None:
+    warning = {"file": "flow.py", "line": 8, "code": "clock", "message": "the clock was read"}
+    project.report(project.test(calls=[], warnings=[warning]))
+    client = lsp(project.root)
+    client.initialize()
+    uri = client.open("flow.py")
+    found = next(d for d in client.diagnostics(uri) if d["code"] == "replay-unstable")
+    assert found["range"] == client.range(7, 4, 7, 28)
+    client.change(uri, 2, (0, 0, 0, 0, "\n"))
+    assert [d["code"] for d in client.diagnostics(uri, 2)] == ["RLV101"]
+
+
 def test_of_two_reports_of_a_test_the_newer_counts(lsp: Start, project: Any) -> None:
     hit = project.call("hit", project.site(9))
     miss = project.call("miss", project.site(9))
-    project.report(project.test(calls=[miss]), name="a", created="2026-01-01T00:00:00.000Z")
-    project.report(project.test(calls=[hit]), name="b", created="2026-01-02T00:00:00.000Z")
+    project.report(project.test(calls=[miss]), name="a", created="2099-01-01T00:00:00.000Z")
+    project.report(project.test(calls=[hit]), name="b", created="2099-01-02T00:00:00.000Z")
     client = lsp(project.root)
     client.initialize()
     uri = client.open("flow.py")
@@ -160,9 +210,7 @@ def test_of_two_reports_of_a_test_the_newer_counts(lsp: Start, project: Any) -> 
     assert [h["label"] for h in client.hints(uri)] == ["hit 3f9ac2 #0"]
 
 
-def test_a_bad_report_is_named_with_file_and_field_and_the_old_one_stays(
-    lsp: Start, project: Any
-) -> None:
+def test_a_bad_report_is_named_with_file_and_field_and_the_old_one_stays(lsp: Start, project: Any) -> None:
     path = project.report(project.test())
     client = lsp(project.root)
     client.initialize()
@@ -221,16 +269,11 @@ def test_an_edited_test_no_longer_failed(lsp: Start, project: Any) -> None:
     assert len(client.diagnostics(uri)) == 1
     client.change(uri, 2, (4, 4, 4, 4, "assert 1; "))
     assert client.diagnostics(uri, 2) == []
-    titles = [
-        lens["command"]["title"]
-        for lens in client.request("textDocument/codeLens", client.doc(uri))
-    ]
+    titles = [lens["command"]["title"] for lens in client.request("textDocument/codeLens", client.doc(uri))]
     assert "stale: failed: 1 hit, 1 miss" in titles
 
 
-def test_settings_switch_hints_and_lenses_off(
-    lsp: Start, project: Any, push_capabilities: Any
-) -> None:
+def test_settings_switch_hints_and_lenses_off(lsp: Start, project: Any, push_capabilities: Any) -> None:
     project.report(project.test())
     client = lsp(project.root)
     client.settings = {"inlayHints": False, "codeLens": False}
@@ -320,9 +363,7 @@ def test_a_fix_is_offered_and_fix_all_only_when_asked_for(
     assert "ctx.now()" in resolved["edit"]["documentChanges"][0]["edits"][0]["newText"]
 
 
-def test_fix_all_is_refused_for_a_text_that_is_gone(
-    lsp: Start, project: Any, push_capabilities: Any
-) -> None:
+def test_fix_all_is_refused_for_a_text_that_is_gone(lsp: Start, project: Any, push_capabilities: Any) -> None:
     client = lsp(project.root)
     client.initialize(push_capabilities)
     uri = client.open("flow.py")

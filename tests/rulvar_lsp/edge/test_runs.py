@@ -61,9 +61,7 @@ def test_trust_that_is_granted_later_counts(lsp: Start, project: Any) -> None:
     assert client.answer(run(client, uri, "test_replay"), 30)["result"]["ok"] is True
 
 
-def test_a_run_shows_progress_and_its_result_in_hints_lenses_and_message(
-    ready: Any, project: Any
-) -> None:
+def test_a_run_shows_progress_and_its_result_in_hints_lenses_and_message(ready: Any, project: Any) -> None:
     client = ready(project.call("hit", project.site(9)), project.call("miss", project.site(10, 13)))
     flow, uri = client.open("flow.py"), client.open("test_flow.py")
     assert client.hints(flow) == []
@@ -153,9 +151,7 @@ def test_a_hanging_test_is_stopped_after_the_time_limit(ready: Any, project: Any
     assert "rulvar.runTimeoutSeconds" in result["summary"]
 
 
-def test_a_daemon_that_keeps_the_output_open_does_not_keep_the_run_open(
-    ready: Any, project: Any
-) -> None:
+def test_a_daemon_that_keeps_the_output_open_does_not_keep_the_run_open(ready: Any, project: Any) -> None:
     project.write(
         "test_flow.py",
         "import subprocess\n\n\ndef test_replay():\n    subprocess.Popen(['sleep', '60'])\n",

@@ -56,9 +56,7 @@ def static(lines: list[str]) -> list[StaticCall]:
 def place(lines: list[str], *sites: Site, parsed: bool = True) -> list[tuple[int, bool]]:
     text = Text("\n".join(lines))
     calls = [recorded(one) for one in sites]
-    return [
-        (p.span.line, p.stale) for p in place_sites(text, calls, static(lines) if parsed else None)
-    ]
+    return [(p.span.line, p.stale) for p in place_sites(text, calls, static(lines) if parsed else None)]
 
 
 def test_calls_in_an_unchanged_text_are_where_they_were() -> None:

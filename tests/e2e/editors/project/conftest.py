@@ -1,5 +1,6 @@
 """Reports what a replay of `flow.py` would: the first call is served, the second was edited."""
 
+import contextlib
 import hashlib
 import json
 import pathlib
@@ -10,10 +11,10 @@ import pytest
 RUNS = []
 
 
-def pytest_addoption(parser, pluginmanager):
-    if not pluginmanager.hasplugin("rulvar"):
-        parser.addoption("--rulvar-replay")
-        parser.addoption("--rulvar-report")
+def pytest_addoption(parser):
+    for option in ("--rulvar-replay", "--rulvar-report"):
+        with contextlib.suppress(ValueError):  # rulvar's own plugin has it
+            parser.addoption(option)
 
 
 def pytest_runtest_logreport(report):
