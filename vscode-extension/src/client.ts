@@ -92,6 +92,7 @@ export class Server implements vscode.Disposable {
       documentSelector: [
         { language: "python", scheme: "file" },
         { language: "python", scheme: "untitled" },
+        { scheme: "file", pattern: "**/*.jsonl" },
       ],
       outputChannel: this.log,
       initializationOptions: { trusted: vscode.workspace.isTrusted, ownsCommands: true },

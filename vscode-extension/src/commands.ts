@@ -1,5 +1,6 @@
 import * as vscode from "vscode";
 import type { Server } from "./client";
+import { showMiss, type Place } from "./miss";
 import type { Tests } from "./testing";
 
 interface Target {
@@ -37,7 +38,7 @@ export function registerCommands(server: Server, tests: Tests, log: vscode.LogOu
       const editor = vscode.window.activeTextEditor;
       if (editor) await tests.runTest(editor.document.uri, undefined);
     }),
-    forward("rulvar.explainMiss"),
+    register("rulvar.explainMiss", (place: Place) => showMiss(server, place)),
     forward("rulvar.showResult"),
   ];
 }

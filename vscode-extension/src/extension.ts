@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import { Server } from "./client";
 import { registerCommands } from "./commands";
+import { MissDocuments } from "./miss";
 import { watchInterpreter } from "./python";
 import { RESTART_SETTINGS } from "./settings";
 import { Status } from "./status";
@@ -18,6 +19,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     log,
     status,
     tests,
+    new MissDocuments(),
     ...registerCommands(running, tests, log),
     vscode.workspace.onDidGrantWorkspaceTrust(() => running.restart()),
     vscode.workspace.onDidChangeConfiguration((event) => {

@@ -12,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rulvar_lsp.edge.cassettes import CassetteChecker
 from rulvar_lsp.edge.uris import uri_key
+from rulvar_lsp.features.cassette import unused_rows
 from rulvar_lsp.features.diagnostics import Finding, lint_findings, run_findings
 from rulvar_lsp.features.outline import Block, find_tests, is_test_file
 from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites
@@ -79,6 +81,7 @@ class Analyst:
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rulvar-lsp analysis")
         self._projects: dict[str, Project | None] = {}  # of the worker thread
         self._overlays: dict[str, Document] = {}  # of the worker thread: path -> text the lint has
+        self._cassettes: dict[str, CassetteChecker] = {}  # of the worker thread
         self._jobs: dict[str, _Job] = {}
         self._views: dict[str, _Viewed] = {}
         self.revision = 0
@@ -121,7 +124,7 @@ class Analyst:
         self._jobs.pop(key, None)
         self._views.pop(key, None)
         self.revision += 1
-        self._submit(self._drop, self._path(document), self._root(document))
+        self._submit(self._drop, document.uri, self._path(document), self._root(document))
 
     def changed_on_disk(self, paths: list[str], *, configuration: bool = False) -> None:
         """Files were changed by others; `configuration` also makes new projects."""
@@ -155,8 +158,10 @@ class Analyst:
 
     # -- in the worker --------------------------------------------------------------------------
     def _look(self, document: Document, root: str, path: str) -> Analysis:
-        if document.language != "python" or len(document.text.source) > MOST_CHARACTERS:
+        if len(document.text.source) > MOST_CHARACTERS:
             return Analysis(document)
+        if document.language != "python":
+            return Analysis(document, self._cassette_findings(document))
         blocks = find_tests(document.text) if is_test_file(path) else ()
         try:
             project = self._project(root)
@@ -173,6 +178,14 @@ class Analyst:
             logger.exception("the lint failed on %s", document.uri)
             return Analysis(document, tests=blocks)
 
+    def _cassette_findings(self, document: Document) -> tuple[Finding, ...]:
+        checker = self._cassettes.setdefault(document.uri, CassetteChecker())
+        try:
+            return checker.check(document.text)
+        except Exception:
+            logger.exception("checking the cassette %s failed", document.uri)
+            return ()
+
     def _project(self, root: str) -> Project | None:
         if root not in self._projects:
             from rulvar_lint import Project
@@ -180,7 +193,8 @@ class Analyst:
             self._projects[root] = Project(root)
         return self._projects[root]
 
-    def _drop(self, path: str, root: str) -> None:
+    def _drop(self, uri: str, path: str, root: str) -> None:
+        self._cassettes.pop(uri, None)
         if self._overlays.pop(path, None) is not None:
             project = self._projects.get(root)
             if project is not None:
@@ -225,11 +239,27 @@ def _view(analysis: Analysis, recorded: Recorded) -> View:
     document = analysis.document
     if document.path is None:
         return View(analysis)
+    if document.language != "python":
+        return View(analysis, run_findings=unused_findings(document, recorded))
     calls = recorded.calls_in.get(document.path, ())
     placed = place_sites(document.text, calls, analysis.calls) if calls else ()
     ran = recorded.tests_in.get(document.path, ())
     noticed = recorded.noticed_in.get(document.path, ())
     return View(analysis, placed, run_findings(document, placed, analysis.tests, ran, noticed))
+
+
+def unused_findings(document: Document, recorded: Recorded) -> tuple[Finding, ...]:
+    """Rows that no test needs any more."""
+    return tuple(
+        Finding(
+            span=Span(line, 0, line, len(document.text.line(line))),
+            code="cassette-unused",
+            severity="hint",
+            message="no test that replays this cassette was served this row",
+            unnecessary=True,
+        )
+        for line in unused_rows(document, recorded)
+    )
 
 
 def _rule_text(code: str) -> str | None:

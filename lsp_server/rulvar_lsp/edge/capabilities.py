@@ -36,6 +36,8 @@ def server_capabilities(client: Client) -> lsp.ServerCapabilities:
         inlay_hint_provider=lsp.InlayHintOptions(resolve_provider=True),
         hover_provider=True,
         definition_provider=True,
+        references_provider=True,
+        document_link_provider=lsp.DocumentLinkOptions(resolve_provider=False),
         execute_command_provider=None
         if client.owns_commands
         else lsp.ExecuteCommandOptions(commands=list(COMMANDS), work_done_progress=True),

@@ -13,6 +13,7 @@ from rulvar_lsp.edge.analysis import Superseded
 from rulvar_lsp.edge.protocol import CONTENT_MODIFIED, SERVER_CANCELLED, ResponseFault
 from rulvar_lsp.edge.session import Change
 from rulvar_lsp.edge.uris import ANALYSED_SCHEMES, uri_key, uri_scheme
+from rulvar_lsp.features.cassette import is_cassette
 from rulvar_lsp.snapshot import Document
 from rulvar_lsp.text import Span
 
@@ -160,7 +161,15 @@ class DocumentSync:
 
 def is_analysed(document: Document) -> bool:
     """Say whether the server has something to say about this document at all."""
-    return document.language == "python" and uri_scheme(document.uri) in ANALYSED_SCHEMES
+    if uri_scheme(document.uri) not in ANALYSED_SCHEMES:
+        return False
+    return document.language == "python" or is_cassette_file(document)
+
+
+def is_cassette_file(document: Document) -> bool:
+    """Say whether the document is a cassette."""
+    path = document.path
+    return path is not None and path.endswith(".jsonl") and is_cassette(document.text)
 
 
 def current(server: RulvarServer, uri: str) -> Document | None:

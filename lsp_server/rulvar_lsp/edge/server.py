@@ -84,12 +84,15 @@ class RulvarServer(LanguageServer):
             lsp.TEXT_DOCUMENT_CODE_ACTION: answers.code_action,
             lsp.CODE_ACTION_RESOLVE: answers.resolve_action,
             lsp.TEXT_DOCUMENT_DEFINITION: answers.definition,
+            lsp.TEXT_DOCUMENT_REFERENCES: answers.references,
+            lsp.TEXT_DOCUMENT_DOCUMENT_LINK: answers.document_link,
             lsp.WORKSPACE_EXECUTE_COMMAND: self.commands.execute,
             lsp.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda p: self.bars.cancel(p.token),
             lsp.WORKSPACE_DID_CHANGE_CONFIGURATION: self._did_change_configuration,
             lsp.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: self._did_change_folders,
             lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES: self.watcher.did_change_watched_files,
             "rulvar/tests": answers.discover,
+            "rulvar/nearest": answers.sides,
             "rulvar/trust": self._did_trust,
         }
 

@@ -155,6 +155,24 @@ def diff_block(differences: Sequence[Difference]) -> str:
     return f"{fence}diff\n{text}\n{fence}"
 
 
+def sides(placed: PlacedSite) -> dict[str, str] | None:
+    """Both sides of the newest miss at a site, field by field, for a diff view; None without a miss."""
+    recorded = next((c for c in placed.newest if c.call.nearest is not None), None)
+    if recorded is None or recorded.call.nearest is None:
+        return None
+    nearest = recorded.call.nearest
+    row = f"row {nearest.row} ({short_hash(nearest.request_hash)})"
+    return {
+        "title": f"{row} and {call_label(recorded.call)}",
+        "recorded": _side_text((d.path, d.recorded) for d in nearest.differences),
+        "actual": _side_text((d.path, d.actual) for d in nearest.differences),
+    }
+
+
+def _side_text(fields: Iterable[tuple[str, str | None]]) -> str:
+    return "\n".join(f"# {path}\n{'(no such field)' if v is None else v}\n" for path, v in fields)
+
+
 def difference_line(difference: Difference) -> str:
     """One differing field on one line."""
     return f"{difference.path}: recorded {_side(difference.recorded)}, now {_side(difference.actual)}"
