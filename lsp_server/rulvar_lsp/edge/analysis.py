@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rulvar_lsp.edge.cassettes import CassetteChecker
@@ -17,17 +20,19 @@ from rulvar_lsp.edge.uris import uri_key
 from rulvar_lsp.features.cassette import unused_rows
 from rulvar_lsp.features.diagnostics import Finding, lint_findings, run_findings
 from rulvar_lsp.features.outline import Block, find_tests, is_test_file
-from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites
+from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites, static_calls
 from rulvar_lsp.snapshot import Document, Recorded
 from rulvar_lsp.text import Span
 
 if TYPE_CHECKING:
-    from rulvar_lint import Project
+    from rulvar_lint import Project, RuleInfo
     from rulvar_lsp.edge.session import Session
 
 logger = logging.getLogger(__name__)
 
 MOST_CHARACTERS = 5_000_000
+# the root of files without a project: a folder that does not exist
+_NOWHERE = os.path.join(tempfile.gettempdir(), f"rulvar-lsp-no-project-{os.getpid()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,19 @@ class View:
         return self.analysis.findings + self.run_findings
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the lint finds a document: a project's root and the path in it."""
+
+    root: str
+    path: str
+
+    def absolute(self, path: str) -> str | None:
+        """A path that the lint gave, as an absolute one; None for the document itself."""
+        found = os.path.normpath(os.path.join(self.root, path))
+        return None if found == self.path else found
+
+
 @dataclass(slots=True)
 class _Job:
     document: Document
@@ -85,6 +103,7 @@ class Analyst:
         self._jobs: dict[str, _Job] = {}
         self._views: dict[str, _Viewed] = {}
         self.revision = 0
+        self.faults: dict[str, str] = {}  # project root -> what is wrong with its configuration
 
     # -- on the loop ----------------------------------------------------------------------------
     async def view(self, document: Document, *, fresh: bool = False) -> View:
@@ -104,7 +123,7 @@ class Analyst:
         if job is None or job.document is not document or (fresh and job.revision != self.revision):
             if job is not None:
                 job.task.cancel()  # of no effect once the worker has begun with it
-            task = self._submit(self._look, document, self._root(document), self._path(document))
+            task = self._submit(self._look, document, self._place(document))
             job = self._jobs[key] = _Job(document, self.revision, task)
         try:
             return await asyncio.shield(job.task)
@@ -124,59 +143,60 @@ class Analyst:
         self._jobs.pop(key, None)
         self._views.pop(key, None)
         self.revision += 1
-        self._submit(self._drop, document.uri, self._path(document), self._root(document))
+        self._submit(self._drop, document.uri, self._place(document))
 
     def changed_on_disk(self, paths: list[str], *, configuration: bool = False) -> None:
         """Files were changed by others; `configuration` also makes new projects."""
         self.revision += 1
         self._submit(self._invalidate, paths, configuration)
 
-    async def rule_text(self, code: str) -> str | None:
-        """Markdown about a rule, None where there is none."""
-        return await asyncio.shield(self._submit(_rule_text, code))
+    async def rule_info(self, code: str) -> RuleInfo | None:
+        """What is known about a rule, None for a code that is none."""
+        return await asyncio.shield(self._submit(_rule_info, code))
 
     async def fix_all(self, document: Document, unsafe: bool = False) -> str | None:
         """The text with every safe fix applied, None when that changes nothing."""
-        path, root = self._path(document), self._root(document)
-        return await asyncio.shield(self._submit(self._fix_all, document, root, path, unsafe))
+        place = self._place(document)
+        return await asyncio.shield(self._submit(self._fix_all, document, place, unsafe))
 
     def _submit(self, work: Any, *args: Any) -> asyncio.Future[Any]:
         future = asyncio.get_running_loop().run_in_executor(self._worker, work, *args)
         future.add_done_callback(_retrieve)
         return future
 
-    def _root(self, document: Document) -> str:
-        if document.path is not None:
-            return self._session.root_of(document.path)
-        return next(iter(self._session.folders), "/")
-
-    def _path(self, document: Document) -> str:
-        if document.path is not None:
-            return document.path
-        name = "".join(c if c.isalnum() else "_" for c in document.uri.partition(":")[2])
-        return f"{self._root(document).rstrip('/')}/{name or 'untitled'}.py"
+    def _place(self, document: Document) -> Place:
+        session = self._session
+        path = document.path
+        if path is not None and session.is_in_project(path):
+            return Place(session.root_of(path), path)
+        # a buffer without a file, or a file that belongs to no project: looked at by itself, since the
+        # folder around it may be anybody's home
+        name = "".join(c if c.isalnum() else "_" for c in document.uri)
+        return Place(_NOWHERE, f"{_NOWHERE}/{name[-100:]}/{os.path.basename(path or 'untitled.py')}")
 
     # -- in the worker --------------------------------------------------------------------------
-    def _look(self, document: Document, root: str, path: str) -> Analysis:
+    def _look(self, document: Document, place: Place) -> Analysis:
         if len(document.text.source) > MOST_CHARACTERS:
             return Analysis(document)
         if document.language != "python":
             return Analysis(document, self._cassette_findings(document))
-        blocks = find_tests(document.text) if is_test_file(path) else ()
+        path = place.path
+        found_tests = find_tests(document.text) if is_test_file(path) else ()
         try:
-            project = self._project(root)
+            project = self._project(place.root)
             if project is None:
-                return Analysis(document, tests=blocks)
+                return Analysis(document, tests=found_tests)
             if self._overlays.get(path) is not document:
                 project.set_text(path, document.text.source)
                 self._overlays[path] = document
             found = project.check_file(path)
             parsed = not any(d.code == "RLV001" for d in found)
-            calls = tuple(_static(c) for c in project.ctx_calls(path)) if parsed else None
-            return Analysis(document, lint_findings(document, found), calls, blocks)
+            calls = static_calls(document.text, project.ctx_calls(path)) if parsed else None
+            findings = lint_findings(document, found, place.absolute)
+            return Analysis(document, findings, calls, found_tests)
         except Exception:
             logger.exception("the lint failed on %s", document.uri)
-            return Analysis(document, tests=blocks)
+            return Analysis(document, tests=found_tests)
 
     def _cassette_findings(self, document: Document) -> tuple[Finding, ...]:
         checker = self._cassettes.setdefault(document.uri, CassetteChecker())
@@ -187,18 +207,26 @@ class Analyst:
             return ()
 
     def _project(self, root: str) -> Project | None:
+        """The lint's project; None while its configuration cannot be used."""
         if root not in self._projects:
-            from rulvar_lint import Project
+            from rulvar_lint import ConfigError, Project
 
-            self._projects[root] = Project(root)
+            try:
+                self._projects[root] = Project(Path(root))
+            except ConfigError as error:
+                self._projects[root] = None
+                self.faults[root] = str(error)
+                logger.error("the lint's configuration cannot be used: %s", error)
+            else:
+                self.faults.pop(root, None)
         return self._projects[root]
 
-    def _drop(self, uri: str, path: str, root: str) -> None:
+    def _drop(self, uri: str, place: Place) -> None:
         self._cassettes.pop(uri, None)
-        if self._overlays.pop(path, None) is not None:
-            project = self._projects.get(root)
+        if self._overlays.pop(place.path, None) is not None:
+            project = self._projects.get(place.root)
             if project is not None:
-                project.set_text(path, None)
+                project.set_text(place.path, None)
 
     def _invalidate(self, paths: list[str], configuration: bool) -> None:
         if configuration:
@@ -210,15 +238,16 @@ class Analyst:
                 if project is not None:
                     project.invalidate(path)
 
-    def _fix_all(self, document: Document, root: str, path: str, unsafe: bool) -> str | None:
+    def _fix_all(self, document: Document, place: Place, unsafe: bool) -> str | None:
         from rulvar_lint import fix_source
 
-        self._look(document, root, path)
-        project = self._project(root)
+        self._look(document, place)
+        project = self._project(place.root)
         if project is None:
             return None
-        fixed = fix_source(document.text.source, project.check_file(path), unsafe=unsafe)
-        return fixed if fixed != document.text.source else None
+        source = document.text.source
+        fixed = fix_source(source, project.check_file(place.path), unsafe=unsafe)
+        return fixed if fixed != source else None
 
 
 class Superseded(Exception):
@@ -228,11 +257,6 @@ class Superseded(Exception):
 def _retrieve(future: asyncio.Future[Any]) -> None:
     if not future.cancelled():
         future.exception()
-
-
-def _static(call: Any) -> StaticCall:
-    span = Span(call.line - 1, call.column - 1, call.end_line - 1, call.end_column - 1)
-    return StaticCall(span, getattr(call, "function", None) or "", getattr(call, "name", ""))
 
 
 def _view(analysis: Analysis, recorded: Recorded) -> View:
@@ -262,7 +286,7 @@ def unused_findings(document: Document, recorded: Recorded) -> tuple[Finding, ..
     )
 
 
-def _rule_text(code: str) -> str | None:
+def _rule_info(code: str) -> RuleInfo | None:
     from rulvar_lint import rule_info
 
     return rule_info(code)

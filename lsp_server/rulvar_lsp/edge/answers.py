@@ -114,8 +114,8 @@ class Answers:
     async def _hover(self, document: Document, line: int, column: int) -> lsp.Hover | None:
         view = await view_of(self._server, document)
         rules = {f.code for f in view.findings if f.is_rule and f.span.contains(line, column)}
-        texts = {code: await self._server.analyst.rule_text(code) for code in rules}
-        found = hover(line, column, view.placed, view.findings, texts.get)
+        infos = {code: await self._server.analyst.rule_info(code) for code in rules}
+        found = hover(line, column, view.placed, view.findings, infos.get)
         return self._server.convert.hover(document, found) if found is not None else None
 
     def code_action(self, params: lsp.CodeActionParams) -> Awaitable[list[Any]] | None:

@@ -11,8 +11,8 @@ from lsprotocol import types as lsp
 from rulvar_lsp.edge.client import Client
 from rulvar_lsp.edge.sanitize import SOURCE
 from rulvar_lsp.edge.uris import path_to_uri
-from rulvar_lsp.features.code_actions import Action, TextEdit
-from rulvar_lsp.features.diagnostics import Finding
+from rulvar_lsp.features.code_actions import Action
+from rulvar_lsp.features.diagnostics import Finding, TextEdit
 from rulvar_lsp.features.hover import HoverText
 from rulvar_lsp.features.inlay_hints import Hint
 from rulvar_lsp.features.lenses import Lens

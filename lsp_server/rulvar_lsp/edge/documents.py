@@ -100,6 +100,7 @@ class DocumentSync:
         except Superseded:
             return
         self._last_seconds[key] = loop.time() - started
+        self._server.show_configuration_faults()
         if self._server.session.document(document.uri) is document:
             self.send(document.uri, document.version, self.shown(view))
             if others:
@@ -142,6 +143,7 @@ class DocumentSync:
             view = await self._server.analyst.view(document, fresh=True)
         except Superseded:
             raise _again() from None
+        self._server.show_configuration_faults()
         if self._server.session.document(document.uri) is not document:
             raise _again()
         items = self.shown(view)

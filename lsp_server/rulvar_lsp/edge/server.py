@@ -26,7 +26,7 @@ from rulvar_lsp.edge.progress import ProgressBoard
 from rulvar_lsp.edge.protocol import ResponseFault, RulvarProtocol
 from rulvar_lsp.edge.reports import ReportStore, Scan
 from rulvar_lsp.edge.runs import RunBoard
-from rulvar_lsp.edge.session import Session
+from rulvar_lsp.edge.session import PROJECT_FILE, Session
 from rulvar_lsp.edge.settings import SECTION, Settings, read_settings
 from rulvar_lsp.edge.transport import Inbox
 from rulvar_lsp.edge.uris import path_to_uri, uri_to_path
@@ -61,6 +61,7 @@ class RulvarServer(LanguageServer):
         self._stopped: asyncio.Event | None = None
         self._scanning = asyncio.Lock()
         self._scanned: set[str] = set()
+        self._shown_faults: dict[str, str] = {}
         self._options: dict[str, Any] = {}
         self.protocol.on_exit = self._leave
         self.protocol.handlers = self._handlers()
@@ -227,7 +228,7 @@ class RulvarServer(LanguageServer):
             self._scanned.update(roots)
         for path, fault in scan.faults.items():
             logger.warning("%s", fault)
-            self._show_report_fault(path, fault)
+            self._show_file_fault(path, "replay-report", fault)
         for path in scan.healed:
             self.documents.send(path_to_uri(path), None, [])
         if scan.changed:
@@ -240,7 +241,18 @@ class RulvarServer(LanguageServer):
         if path is not None and self.session.root_of(path) not in self._scanned:
             await self.look_for_reports()
 
-    def _show_report_fault(self, path: str, fault: str) -> None:
+    def show_configuration_faults(self) -> None:
+        """Show what is wrong with the lint's configuration, in the file that it stands in."""
+        faults = dict(self.analyst.faults)
+        if faults == self._shown_faults:
+            return
+        for root in self._shown_faults.keys() - faults.keys():
+            self.documents.send(path_to_uri(os.path.join(root, PROJECT_FILE)), None, [])
+        for root, fault in faults.items():
+            self._show_file_fault(os.path.join(root, PROJECT_FILE), "configuration", fault)
+        self._shown_faults = faults
+
+    def _show_file_fault(self, path: str, code: str, fault: str) -> None:
         place = lsp.Position(line=0, character=0)
         self.documents.send(
             path_to_uri(path),
@@ -250,7 +262,7 @@ class RulvarServer(LanguageServer):
                     range=lsp.Range(start=place, end=place),
                     message=fault,
                     severity=lsp.DiagnosticSeverity.Error,
-                    code="replay-report",
+                    code=code,
                     source="rulvar",
                 )
             ],

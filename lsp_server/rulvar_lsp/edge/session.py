@@ -82,6 +82,12 @@ class Session:
         around = [f for f in self.folders if path == f or path.startswith(f.rstrip("/") + "/")]
         return max(around, key=len, default=None)
 
+    def is_in_project(self, path: str) -> bool:
+        """Say whether the file lies in a workspace folder or below a pyproject.toml."""
+        if self.folder_of(path) is not None:
+            return True
+        return os.path.isfile(os.path.join(self.root_of(path), PROJECT_FILE))
+
     def root_of(self, path: str) -> str:
         """The project root of a file: the nearest folder with a pyproject.toml, else the workspace
         folder, else the file's own folder."""

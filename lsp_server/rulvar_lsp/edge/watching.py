@@ -30,6 +30,7 @@ class Watcher:
         self._timer: asyncio.Task[Any] | None = None
         self._burst: asyncio.Task[Any] | None = None
         self._changed: set[str] = set()
+        self._configurations: dict[str, int] = {}  # pyproject.toml -> time of its last change
         self._parent: int | None = None
 
     def start(self) -> None:
@@ -61,11 +62,10 @@ class Watcher:
         paths, self._changed = sorted(self._changed), set()
         open_paths = {d.path for d in self._server.session.documents}
         sources = [p for p in paths if p.endswith(".py") and p not in open_paths]
-        configuration = any(os.path.basename(p) == PROJECT_FILE for p in paths)
-        if configuration:
-            self._server.session.forget_roots()
-        if sources or configuration:
-            self._server.analyst.changed_on_disk(sources, configuration=configuration)
+        if any(os.path.basename(p) == PROJECT_FILE for p in paths):
+            self._use_configurations(sources)
+        elif sources:
+            self._server.analyst.changed_on_disk(sources)
             self._server.documents.refresh_all()
         await self._server.look_for_reports()
 
@@ -77,9 +77,28 @@ class Watcher:
                 self._server.protocol.on_exit(1)
                 return
             try:
+                self._look_at_configurations()
                 await self._server.look_for_reports()
             except Exception:
-                logger.exception("looking for reports failed")
+                logger.exception("looking for changed files failed")
+
+    def _look_at_configurations(self) -> None:
+        now = {}
+        for root in self._server.session.project_roots:
+            path = os.path.join(root, PROJECT_FILE)
+            try:
+                now[path] = os.stat(path).st_mtime_ns
+            except OSError:
+                now[path] = 0
+        known, self._configurations = self._configurations, now
+        changed = [path for path, when in now.items() if known.get(path, when) != when]
+        if changed:
+            self._use_configurations(changed)
+
+    def _use_configurations(self, sources: list[str]) -> None:
+        self._server.session.forget_roots()
+        self._server.analyst.changed_on_disk(sources, configuration=True)
+        self._server.documents.refresh_all()
 
 
 def _is_alive(process_id: int) -> bool:

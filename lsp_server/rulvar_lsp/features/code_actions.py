@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
-from rulvar_lsp.features.diagnostics import Finding
+from rulvar_lsp.features.diagnostics import Finding, TextEdit
 from rulvar_lsp.features.outline import Block
 from rulvar_lsp.features.sites import PlacedSite
 from rulvar_lsp.snapshot import Document
@@ -24,15 +24,6 @@ EXPLAIN = "explain"
 KINDS = (QUICKFIX, FIX_ALL, TEST, EXPLAIN)
 
 _COMMENT = re.compile(r"#\s*rulvar:\s*ignore\[([^\]]*)\]")
-
-
-@dataclass(frozen=True, slots=True)
-class TextEdit:
-    """A replacement in a file; `path` is absolute, None for the action's own document."""
-
-    path: str | None
-    span: Span
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +73,14 @@ def fixes(findings: Sequence[Finding]) -> list[Action]:
     actions = []
     for finding in findings:
         fix = finding.fix
-        if fix is None or not fix.edits:
+        if fix is None:
             continue
         note = "" if fix.applicability == "safe" else " (changes what is recorded)"
         actions.append(
             Action(
                 title=fix.message + (note if fix.applicability == "unsafe" else ""),
                 kind=QUICKFIX,
-                edits=lint_edits(finding),
+                edits=fix.edits,
                 findings=(finding,),
                 preferred=len(safe) == 1 and finding is safe[0],
             )
@@ -110,15 +101,6 @@ def difference(text: Text, new: str) -> tuple[TextEdit, ...]:
             start, end = text.place(starts[a]), text.place(starts[b])
             edits.append(TextEdit(None, Span(*start, *end), "".join(new_lines[c:d])))
     return tuple(edits)
-
-
-def lint_edits(finding: Finding) -> tuple[TextEdit, ...]:
-    """The edits of a finding's fix."""
-    fix = finding.fix
-    return tuple(
-        TextEdit(e.path, Span(e.line - 1, e.column - 1, e.end_line - 1, e.end_column - 1), e.text)
-        for e in (fix.edits if fix is not None else ())
-    )
 
 
 def ignore(text: Text, finding: Finding) -> Action | None:

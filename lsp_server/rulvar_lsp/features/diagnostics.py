@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from rulvar_lsp.snapshot import CLOCK_SECONDS, Document, RecordedCall, RecordedT
 from rulvar_lsp.text import Span, Text, lines_digest
 
 if TYPE_CHECKING:
-    from rulvar_lint import Diagnostic, Fix
+    from rulvar_lint import Diagnostic
     from rulvar_lsp.report import Warned
 
 MISS = "replay-miss"
@@ -31,6 +31,24 @@ class Related:
     path: str | None
     span: Span
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """A replacement in a file; `path` is absolute, None for the finding's own document."""
+
+    path: str | None
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change that removes a finding: `safe`, `unsafe` (changes what is recorded) or `manual`."""
+
+    applicability: str
+    message: str
+    edits: tuple[TextEdit, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +72,16 @@ def span_of(line: int, column: int, end_line: int, end_column: int) -> Span:
     return Span(line - 1, column - 1, end_line - 1, end_column - 1)
 
 
-def lint_findings(document: Document, diagnostics: Iterable[Diagnostic]) -> tuple[Finding, ...]:
-    """Convert the lint's diagnostics."""
-    return tuple(_lint_finding(document.text, d) for d in diagnostics)
+def lint_findings(
+    document: Document, diagnostics: Iterable[Diagnostic], absolute: Callable[[str], str | None]
+) -> tuple[Finding, ...]:
+    """Convert the lint's diagnostics; `absolute` gives a path of theirs as an absolute one, None for
+    the document itself.
+    """
+    return tuple(_lint_finding(document.text, d, absolute) for d in diagnostics)
 
 
-def _lint_finding(text: Text, d: Diagnostic) -> Finding:
+def _lint_finding(text: Text, d: Diagnostic, absolute: Callable[[str], str | None]) -> Finding:
     return Finding(
         span=text.clamp(span_of(d.line, d.column, d.end_line, d.end_column)),
         code=d.code,
@@ -68,11 +90,22 @@ def _lint_finding(text: Text, d: Diagnostic) -> Finding:
         is_rule=True,
         url=d.url,
         related=tuple(
-            Related(r.path, span_of(r.line, r.column, r.line, r.column), r.message) for r in d.related
+            Related(absolute(r.path), span_of(r.line, r.column, r.line, r.column), r.message)
+            for r in d.related
         ),
-        fix=d.fix,
+        fix=_fix(d, absolute),
         unnecessary=d.code == "RLV002",
     )
+
+
+def _fix(d: Diagnostic, absolute: Callable[[str], str | None]) -> Fix | None:
+    if d.fix is None or not d.fix.edits:
+        return None
+    edits = tuple(
+        TextEdit(absolute(e.path), span_of(e.line, e.column, e.end_line, e.end_column), e.text)
+        for e in d.fix.edits
+    )
+    return Fix(d.fix.applicability, d.fix.message, edits)
 
 
 def run_findings(

@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from rulvar_lsp.features.outline import blocks
 from rulvar_lsp.snapshot import RecordedCall
 from rulvar_lsp.text import Span, Text, stripped_digest
 
 if TYPE_CHECKING:
+    from rulvar_lint import CtxCallSpan
     from rulvar_lsp.report import Site
+
+_RECORDED_KINDS = frozenset({"agent", "step", "workflow", "await_external"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,6 @@ class StaticCall:
 
     span: Span
     function: str = ""
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,19 @@ class PlacedSite:
     def newest(self) -> tuple[RecordedCall, ...]:
         """The calls, newest run first."""
         return tuple(sorted(self.calls, key=lambda c: c.test.created, reverse=True))
+
+
+def static_calls(text: Text, spans: Iterable[CtxCallSpan]) -> tuple[StaticCall, ...]:
+    """The lint's calls that leave an entry of their own in a journal, with the functions around them."""
+    around = [(b.name_span.line, b.last_line, b.name) for b in blocks(text) if b.kind == "function"]
+    found = []
+    for span in spans:
+        if span.kind in _RECORDED_KINDS:
+            line = span.line - 1
+            name = next((n for a, b, n in reversed(around) if a <= line <= b), "")
+            place = Span(line, span.column - 1, span.end_line - 1, span.end_column - 1)
+            found.append(StaticCall(place, name.rpartition("::")[2]))
+    return tuple(found)
 
 
 def place_sites(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Start = Callable[..., Any]
@@ -327,6 +328,38 @@ def test_documents_of_other_schemes_and_languages_are_left_alone(lsp: Start, pro
         assert client.request("textDocument/hover", client.at(uri, 7, 16)) is None
     client.settle(0.3)
     assert client.messages("textDocument/publishDiagnostics") == []
+
+
+def test_a_configuration_that_cannot_be_used_is_named_until_it_is_mended(lsp: Start, project: Any) -> None:
+    project.write("pyproject.toml", "[tool.rulvar.lint]\nbogus = 1\n")
+    client = lsp(project.root)
+    client.initialize()
+    uri = client.open("flow.py")
+    assert client.diagnostics(uri) == []
+    target = client.uri("pyproject.toml")
+    (fault,) = client.diagnostics(target, None)
+    assert "bogus" in fault["message"]
+    client.settle(1.5)
+    time.sleep(0.02)
+    project.write("pyproject.toml", "[project]\nname = 'x'\n")
+    client.wait("textDocument/publishDiagnostics", lambda p: p["uri"] == target and not p["diagnostics"])
+    client.wait(
+        "textDocument/publishDiagnostics",
+        lambda p: p["uri"] == uri and [d["code"] for d in p["diagnostics"]] == ["RLV101"],
+    )
+
+
+def test_a_file_without_a_project_is_looked_at_by_itself(lsp: Start, project: Any, tmp_path: Path) -> None:
+    loose = tmp_path / "elsewhere" / "flow.py"
+    loose.parent.mkdir()
+    loose.write_text((project.root / "flow.py").read_text())
+    client = lsp(project.root)
+    client.initialize()
+    item = {"uri": loose.as_uri(), "languageId": "python", "version": 1, "text": loose.read_text()}
+    client.notify("textDocument/didOpen", {"textDocument": item})
+    (clock,) = client.diagnostics(loose.as_uri())
+    assert clock["code"] == "RLV101"
+    assert {r["location"]["uri"] for r in clock.get("relatedInformation", [])} <= {loose.as_uri()}
 
 
 def test_an_unsaved_buffer_is_looked_at(lsp: Start, project: Any) -> None:
