@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from rulvar.contracts.outcome import Settled
 from rulvar.engine.budget import BudgetView
-from rulvar.engine.primitives.agent import AgentOptions, brief_prompt, run_agent
+from rulvar.engine.primitives.agent import run_agent
+from rulvar.engine.primitives.agent_plan import AgentOptions, brief_prompt
 from rulvar.engine.primitives.child import run_child
 from rulvar.engine.primitives.external import wait_external
 from rulvar.engine.primitives.parallel import run_parallel

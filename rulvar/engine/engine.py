@@ -12,7 +12,7 @@ from typing import Any, Self
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ids import UlidSource, check_run_id
 from rulvar.contracts.jsonable import fragment, journal_form, journal_value
-from rulvar.contracts.ports.clock import Clock, Entropy, SystemClock, SystemEntropy, iso_ms
+from rulvar.contracts.ports.clock import Clock, Entropy, iso_ms
 from rulvar.contracts.ports.observer import EngineObserver
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.contracts.ports.store import JournalStore
@@ -20,10 +20,12 @@ from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.contracts.schema import SchemaContract, schema_contract
 from rulvar.engine.ambient import ambient_observers
 from rulvar.engine.bus import EventBus
+from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.engine.journal import JournalWriter
-from rulvar.engine.run import Run, RunRequest
+from rulvar.engine.options import adapters_by_id, call_slots, deadline_ms, price_table, transcripts_of
+from rulvar.engine.run import Run
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
 from rulvar.engine.waits import describe_wait, refuse_payload, resolution_wire
@@ -32,8 +34,9 @@ from rulvar.errors import ConfigError, ResolutionError, RunNotFoundError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
 from rulvar.kernel.matching import JournalIndex
 from rulvar.runtime.agent import AgentProfile
+from rulvar.runtime.clock import SystemClock, SystemEntropy
 from rulvar.runtime.retry import RetryPolicy
-from rulvar.stores.memory import InMemoryStore, InMemoryTranscripts
+from rulvar.stores.memory import InMemoryStore
 from rulvar.tools.gate import Permissions
 
 __all__ = ["Engine"]
@@ -78,7 +81,7 @@ class Engine:
         workflows: Iterable[Workflow[Any]] = (),
     ) -> None:
         self.store: JournalStore = InMemoryStore() if journal is None else journal
-        self.transcripts: TranscriptStore = transcripts or _transcripts_of(self.store)
+        self.transcripts: TranscriptStore = transcripts or transcripts_of(self.store)
         self.clock: Clock = clock or SystemClock()
         self.entropy: Entropy = entropy or SystemEntropy()
         self.routing = dict(routing or {})
@@ -86,10 +89,12 @@ class Engine:
         self.retry = RetryPolicy.of(retry)
         self.budget_defaults = BudgetDefaults.of(budget_defaults)
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
-        self._adapters = _adapters_by_id(adapters)
+        self._adapters = adapters_by_id(adapters)
         self._profiles = {name: AgentProfile.of(name, item) for name, item in (profiles or {}).items()}
-        self._pricing = {reference: _pricing(reference, item) for reference, item in (pricing or {}).items()}
-        self._slots = _slots(concurrency)
+        self._pricing = {
+            reference: price_table(reference, item) for reference, item in (pricing or {}).items()
+        }
+        self._slots = call_slots(concurrency)
         self._workflows = {item.name: item for item in workflows}
         self._ulids = UlidSource(self.clock.now_ms)
         self._running: set[asyncio.Task[Any]] = set()
@@ -155,7 +160,7 @@ class Engine:
             args=args,
             args_json=None if args is None else journal_form(args, f"run of {workflow.name!r}: args"),
             budget_usd=check_usd(budget_usd, "budget_usd"),
-            deadline_ms=_deadline_ms(deadline_at),
+            deadline_ms=deadline_ms(deadline_at),
             name=name,
             tags=tuple(tags),
             scope=None if scope is None else journal_value(dict(scope), "run scope"),
@@ -196,7 +201,7 @@ class Engine:
             resumed=True,
             strict=dry_run,
             budget_usd=check_usd(budget_usd, "budget_usd"),
-            deadline_ms=_deadline_ms(deadline_at),
+            deadline_ms=deadline_ms(deadline_at),
             invalidate=tuple(invalidate),
         )
         handle = ResumeHandle(self, run_id, EventBus(run_id, 0, self.clock))
@@ -359,64 +364,5 @@ class Engine:
         return Ctx(run)
 
 
-def _transcripts_of(store: JournalStore) -> TranscriptStore:
-    beside: TranscriptStore | None = getattr(store, "transcripts", None)
-    return InMemoryTranscripts() if beside is None else beside
-
-
-def _deadline_ms(deadline: datetime | float | None) -> int | None:
-    if deadline is None:
-        return None
-    if isinstance(deadline, datetime):
-        if deadline.tzinfo is None:
-            raise ConfigError(
-                "deadline_at: expected an aware datetime, got a naive one", data={"field": "deadline_at"}
-            )
-        return int(deadline.timestamp() * 1000)
-    if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or deadline - deadline != 0:
-        raise ConfigError(
-            "deadline_at: expected an aware datetime or epoch seconds", data={"field": "deadline_at"}
-        )
-    return int(deadline * 1000)
-
-
 async def _unknown(ctx: Ctx, args: Any) -> None:
     raise ConfigError("this workflow is not known")
-
-
-def _adapters_by_id(adapters: Iterable[Adapter]) -> dict[str, Adapter]:
-    by_id: dict[str, Adapter] = {}
-    for number, adapter in enumerate(adapters):
-        if not callable(getattr(adapter, "stream", None)) or not isinstance(
-            getattr(adapter, "id", None), str
-        ):
-            raise ConfigError(
-                f"adapters[{number}]: {type(adapter).__name__} is no adapter; it needs id, caps() and stream()",
-                data={"field": f"adapters[{number}]"},
-            )
-        if adapter.id in by_id:
-            raise ConfigError(
-                f"adapters[{number}]: two adapters have the id {adapter.id!r}", data={"field": "adapters"}
-            )
-        by_id[adapter.id] = adapter
-    return by_id
-
-
-def _pricing(reference: str, pricing: ModelPricing | Mapping[str, Any]) -> ModelPricing:
-    if isinstance(pricing, ModelPricing):
-        return pricing
-    try:
-        return ModelPricing.from_wire(pricing)
-    except ConfigError as error:
-        raise ConfigError(f"pricing[{reference!r}]: {error.message}", data={"field": "pricing"}) from None
-
-
-def _slots(concurrency: int | None) -> asyncio.Semaphore | None:
-    if concurrency is None:
-        return None
-    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
-        raise ConfigError(
-            f"concurrency={concurrency!r}: expected an integer from 1 up, or None",
-            data={"field": "concurrency"},
-        )
-    return asyncio.Semaphore(concurrency)

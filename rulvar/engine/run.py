@@ -9,19 +9,19 @@ have gone live.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import Dropped, Pending, Preview
 from rulvar.contracts.ports.clock import iso_ms
-from rulvar.contracts.ports.observer import CallRecord, CallSite, OrphanRecord, RunRecord
-from rulvar.contracts.ports.provider import Served
+from rulvar.contracts.ports.observer import CallSite
 from rulvar.engine.branch import CURRENT_PLACE, Branch, Liveness, Place
 from rulvar.engine.budget import Budget
 from rulvar.engine.bus import EventBus
+from rulvar.engine.calls import Accounting, Call, Claim, Opened, RunRequest
 from rulvar.engine.journal import JournalWriter
+from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
 from rulvar.errors import ConfigError, JournalMissError, ReplayStopped, RulvarError, RunSuspended
@@ -32,80 +32,8 @@ from rulvar.kernel.mismatch import Divergence, explain_miss
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
-    from rulvar.engine.workflow import Workflow
 
-__all__ = ["Call", "Claim", "Opened", "Run", "RunRequest"]
-
-Action = Literal["replay", "rerun", "live", "skip"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """What one execution segment is asked to do."""
-
-    run_id: str
-    workflow: Workflow[Any]
-    args: Any
-    args_json: bytes | None
-    resumed: bool = False
-    strict: bool = False
-    invalidate: tuple[int, ...] = ()
-    name: str | None = None
-    budget_usd: float | None = None
-    deadline_ms: int | None = None
-    tags: tuple[str, ...] = ()
-    scope: Any = None
-    config_fingerprint: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call as the journal sees it.
-
-    Attributes:
-        identity: what its key is made of; older keys are made only when the journal needs them.
-        key: the identity's current key.
-        mode: ``auto`` matches in scope, ``cache`` also anywhere in the run, ``never`` is always live.
-    """
-
-    identity: Mapping[str, Any]
-    key: str
-    label: str | None = None
-    site: CallSite | None = None
-    mode: str = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What the journal says to one call."""
-
-    action: Action
-    operation: Operation | None = None
-
-
-@dataclass(slots=True)
-class Opened:
-    """An operation that is under way: what its terminal entry must repeat."""
-
-    seq: int
-    scope: str
-    key: str
-    ordinal: int
-    kind: str
-    span: str
-    started_at: str
-
-
-@dataclass(slots=True)
-class Accounting:
-    """Counts of a segment's preview."""
-
-    hits: int = 0
-    misses: int = 0
-    reruns: int = 0
-    skipped: int = 0
-    served_scopes: list[str] = field(default_factory=list)
-    invalid_resolutions: list[int] = field(default_factory=list)
+__all__ = ["Run"]
 
 
 class Run:
@@ -143,7 +71,7 @@ class Run:
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
         self.sites: dict[tuple[str, str], int] = {}
-        self.observers = engine.observers
+        self.observe = Observation(self, engine.observers)
         self.waits = Waits(self)
         self.liveness = Liveness(self._all_branches_wait)
         self._base = segment << SEGMENT_BITS
@@ -397,62 +325,3 @@ class Run:
             orphaned=tuple(operation.first.seq for operation in orphans),
             invalid_resolutions=tuple(counts.invalid_resolutions),
         )
-
-    # -- observers -----------------------------------------------------------------------
-
-    def observe_call(
-        self,
-        kind: str,
-        place_scope: str,
-        key: str | None,
-        served: Served,
-        site: CallSite | None,
-        **facts: Any,
-    ) -> None:
-        """Tell observers of one call."""
-        if self.observers:
-            record = CallRecord(
-                run_id=self.run_id,
-                kind=kind,
-                scope=place_scope,
-                content_key=key,
-                served=served,
-                site=site,
-                **facts,
-            )
-            for observer in self.observers:
-                observer.call_finished(record)
-
-    def observe_settled(self, status: str) -> None:
-        """Tell observers that the segment ended."""
-        if not self.observers:
-            return
-        preview = self.preview()
-        divergence = self.divergence
-        record = RunRecord(
-            run_id=self.run_id,
-            workflow=self.request.workflow.name,
-            status=status,
-            resumed=self.request.resumed,
-            strict=self.strict,
-            hits=preview.hits,
-            misses=preview.misses,
-            reruns=preview.reruns,
-            skipped=preview.skipped,
-            orphaned=tuple(self._orphan_records()),
-            divergence=None if divergence is None else divergence.to_wire(),
-            divergence_site=self.divergence_site,
-        )
-        for observer in self.observers:
-            observer.run_settled(record)
-
-    def _orphan_records(self) -> Iterable[OrphanRecord]:
-        served = self.accounting.served_scopes
-        roots, below = set(served), tuple(f"{scope}/" for scope in served)
-        for operation in self.index.unconsumed():
-            scope = operation.first.scope
-            if scope in roots or scope.startswith(below):
-                continue
-            wire = (operation.terminal or operation.first).to_wire()
-            label = (wire.get("costAttribution") or {}).get("label")
-            yield OrphanRecord(seq=operation.first.seq, kind=operation.first.kind, scope=scope, label=label)

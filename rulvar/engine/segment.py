@@ -16,10 +16,11 @@ from rulvar.contracts.ports.store import RunMeta
 from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.bus import EventBus
+from rulvar.engine.calls import RunRequest
 from rulvar.engine.handle import RunHandle
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.primitives.step import wire_error
-from rulvar.engine.run import Run, RunRequest
+from rulvar.engine.run import Run
 from rulvar.engine.workflow import takes_args
 from rulvar.errors import (
     ConfigError,
@@ -309,7 +310,7 @@ class Segment:
         run.bus.emit("run:end", run.root.span, None, facts)
         self._handle._status = outcome.status
         self._handle._preview = run.preview()
-        run.observe_settled(outcome.status)
+        run.observe.settled(outcome.status)
         return outcome
 
 

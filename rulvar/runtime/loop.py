@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from rulvar.contracts.capabilities import ModelCaps
@@ -18,9 +18,10 @@ from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart, ToolChoice
 from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.schema import SchemaContract, SchemaIssue
 from rulvar.contracts.stream import WireError
-from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage
+from rulvar.contracts.usage import add_usage
 from rulvar.errors import BudgetExhaustedError, ConfigError, VcrMissError
 from rulvar.runtime import structured
+from rulvar.runtime.checkpoint import LoopState
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy, retry_delay_s
 from rulvar.runtime.router import ModelChoice
@@ -48,19 +49,6 @@ class AgentTask:
     system: str | None
     limits: UsageLimits
     retry: RetryPolicy
-
-
-@dataclass(slots=True)
-class LoopState:
-    """What a checkpoint holds: the loop at a turn boundary."""
-
-    messages: list[Msg] = field(default_factory=list)
-    turns: int = 0
-    usage: Usage = ZERO_USAGE
-    usage_approx: bool = False
-    tool_calls_used: int = 0
-    schema_attempts: int = 0
-    provider_calls: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,42 +300,6 @@ class AgentLoop:
     def _failed(self, turn: Turn) -> LoopEnd:
         fatal = turn.failure if isinstance(turn.failure, (VcrMissError, ConfigError)) else None
         return LoopEnd(status="error", error=turn.error, fatal=fatal)
-
-
-def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, Any]:
-    """Return a checkpoint's JSON object."""
-    usage = state.usage.to_wire()
-    return {
-        "v": 1,
-        "messages": [message.to_wire() for message in state.messages],
-        "turns": state.turns,
-        "usage": usage,
-        "usageByModel": [{"servedBy": reference, "usage": usage, "role": role}],
-        "toolCallsUsed": state.tool_calls_used,
-        "schemaAttempts": state.schema_attempts,
-        "compaction": [],
-        "providerCalls": list(state.provider_calls),
-    }
-
-
-def decode_checkpoint(wire: Mapping[str, Any]) -> LoopState:
-    """Read a checkpoint's JSON object.
-
-    Raises:
-        ConfigError: not a checkpoint of version 1.
-    """
-    if wire.get("v") != 1:
-        raise ConfigError(f"checkpoint version {wire.get('v')!r} is not 1")
-    calls = list(wire.get("providerCalls", ()))
-    return LoopState(
-        messages=[Msg.from_wire(message) for message in wire["messages"]],
-        turns=wire["turns"],
-        usage=Usage.from_wire(wire["usage"]),
-        usage_approx=any(call.get("usageApprox") for call in calls),
-        tool_calls_used=wire.get("toolCallsUsed", 0),
-        schema_attempts=wire.get("schemaAttempts", 0),
-        provider_calls=calls,
-    )
 
 
 def _first_messages(task: AgentTask) -> list[Msg]:

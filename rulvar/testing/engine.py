@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rulvar.contracts.ports.clock import SystemClock
 from rulvar.engine.engine import Engine
 from rulvar.runtime.agent import AgentProfile
+from rulvar.runtime.clock import SystemClock
 from rulvar.runtime.router import ROLES
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.fake import FAKE_MODEL_REF, FakeAdapter

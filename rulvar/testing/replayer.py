@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest
 from rulvar.contracts.ports.provider import Adapter, Served
-from rulvar.contracts.request_hash import request_hash
+from rulvar.contracts.request_hash import former_request_hash, request_hash
 from rulvar.contracts.stream import ChatEvent
 from rulvar.errors import ConfigError, VcrMissError
 from rulvar.testing.cassette import Cassette, read_cassette
@@ -190,6 +190,10 @@ class ReplayAdapter:
         """Start one recorded exchange; its row is taken here. The stream carries ``served``."""
         digest = request_hash(request)
         claim = self._tape.claim(self.id, digest)
+        if claim.row is None and not claim.occurrences:
+            former = former_request_hash(request)
+            if former is not None:
+                claim = self._tape.claim(self.id, former)
         if claim.row is not None:
             return ReplayStream(self._tape.cassette, digest, claim, signal)
         if self.on_miss == "passthrough" and self._live is not None:

@@ -39,7 +39,7 @@ async def test_triage_on_a_fake_model():
 async def test_triage_on_the_recorded_session():
     engine = Engine(
         adapters=replay(cassette=HERE / "cassettes" / "triage.jsonl", on_miss="throw"),
-        routing={"loop": "demo:small"},
+        routing={"loop": "fake:small"},
         profiles=PROFILES,
     )
     async with engine:

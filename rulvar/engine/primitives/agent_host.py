@@ -13,18 +13,20 @@ from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest, Msg, Part, TextPart, ToolCallPart
 from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.engine.calls import Claim, Opened
 from rulvar.engine.primitives.approval import wait_approval
-from rulvar.engine.run import Claim, Opened, Run
+from rulvar.engine.run import Run
 from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.scope import agent_scope
-from rulvar.runtime.loop import AgentTask, LoopState, decode_checkpoint, encode_checkpoint
+from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
+from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import Decision, decide
 from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, invoke_tool, unknown_tool
 from rulvar.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from rulvar.engine.primitives.agent import AgentPlan
+    from rulvar.engine.primitives.agent_plan import AgentPlan
 
 __all__ = ["AgentHost", "load_checkpoint"]
 
@@ -63,9 +65,9 @@ class AgentHost:
         cost = run.spend.price(self._plan.choice.reference, turn.usage)
         run.budget.settle(self._place, self.reservation, cost)
         run.budget.announce()
-        if run.observers:
+        if run.observe:
             plan = self._plan
-            run.observe_call(
+            run.observe.call(
                 "agent",
                 opened.scope,
                 plan.key,

@@ -7,8 +7,9 @@ from typing import Any
 
 from rulvar.contracts.jsonable import journal_value
 from rulvar.engine.branch import Place
+from rulvar.engine.calls import Opened
 from rulvar.engine.primitives.external import suspend_entry, wait_open
-from rulvar.engine.run import Opened, Run
+from rulvar.engine.run import Run
 from rulvar.engine.waits import resolved_value
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import Operation

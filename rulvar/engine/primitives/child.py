@@ -12,8 +12,9 @@ from rulvar.contracts.jsonable import fragment, journal_form, journal_value
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
 from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.engine.calls import Call
 from rulvar.engine.primitives.step import wire_error
-from rulvar.engine.run import Call, Run
+from rulvar.engine.run import Run
 from rulvar.engine.workflow import Workflow, takes_args
 from rulvar.errors import AdmissionRejectedError, ConfigError, ControlFlow, RulvarError
 from rulvar.kernel.admission import HARD_MAX_DEPTH, Estimate
@@ -46,7 +47,7 @@ async def run_child(
     if claim.action == "replay":
         assert claim.operation is not None and claim.operation.terminal is not None
         run.accounting.served_scopes.append(_child_scope(claim.operation.first) or scope)
-        run.observe_call("child", place.scope, hashed, Served(how="journal"), site, label=workflow.name)
+        run.observe.call("child", place.scope, hashed, Served(how="journal"), site, label=workflow.name)
         return claim.operation.terminal.value
     span = run.next_span()
     reservation = await _admit(run, place, workflow, scope, span)
@@ -63,7 +64,7 @@ async def run_child(
     await asyncio.shield(run.finish(opened, status, fields))
     ended = {"workflow": workflow.name, "scope": scope, "status": status}
     run.bus.emit("child:end", opened.span, place.span, ended)
-    run.observe_call("child", place.scope, hashed, Served(how="live"), site, label=workflow.name)
+    run.observe.call("child", place.scope, hashed, Served(how="live"), site, label=workflow.name)
     if failure is not None:
         raise failure
     return result

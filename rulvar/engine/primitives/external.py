@@ -9,7 +9,8 @@ from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
 from rulvar.contracts.schema import SchemaContract, schema_contract
 from rulvar.engine.branch import Place
-from rulvar.engine.run import Call, Run
+from rulvar.engine.calls import Call
+from rulvar.engine.run import Run
 from rulvar.engine.waits import describe_wait, resolved_value
 from rulvar.errors import ConfigError
 from rulvar.kernel.keys import content_key
@@ -29,7 +30,7 @@ async def wait_external(run: Run, key: str, schema: Any, prompt: str | None, sit
     assert hashed is not None
     claim = run.claim(place, Call(identity, hashed, key, site))
     operation = claim.operation
-    run.observe_call(
+    run.observe.call(
         "external", place.scope, hashed, Served(how="journal" if operation else "live"), site, label=key
     )
     if operation is not None and operation.resolution is not None:

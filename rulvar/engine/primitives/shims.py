@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from rulvar.contracts.ports.observer import CallSite
-from rulvar.engine.run import Call, Run
+from rulvar.engine.calls import Call
+from rulvar.engine.run import Run
 from rulvar.errors import ConfigError
 from rulvar.kernel.keys import content_key
 

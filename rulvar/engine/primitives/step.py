@@ -17,7 +17,8 @@ from rulvar.contracts.ports.provider import Served
 from rulvar.contracts.schema import schema_contract
 from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE
-from rulvar.engine.run import Call, Run
+from rulvar.engine.calls import Call
+from rulvar.engine.run import Run
 from rulvar.errors import ConfigError, ControlFlow, NonSerializableValueError, RulvarError
 
 __all__ = ["run_step"]
@@ -42,8 +43,8 @@ async def run_step(
         return None
     if claim.action == "replay":
         assert claim.operation is not None and claim.operation.terminal is not None
-        if run.observers:
-            run.observe_call("step", place.scope, content_key, Served(how="journal"), site, label=label)
+        if run.observe:
+            run.observe.call("step", place.scope, content_key, Served(how="journal"), site, label=label)
         return _revive(claim.operation.terminal.value, returns, label)
     opened = await run.begin(place, "step", content_key, run.next_span(), claim)
     place.branch.busy(1)
@@ -58,15 +59,15 @@ async def run_step(
         raise
     except Exception as error:
         await run.finish(opened, "error", {"error": wire_error(error)})
-        if run.observers:
-            run.observe_call("step", place.scope, content_key, Served(how="live"), site, label=label)
+        if run.observe:
+            run.observe.call("step", place.scope, content_key, Served(how="live"), site, label=label)
         raise
     finally:
         CURRENT_PLACE.reset(token)
         place.branch.busy(-1)
     await run.finish(opened, "ok", {"value": fragment(data)})
-    if run.observers:
-        run.observe_call("step", place.scope, content_key, Served(how="live"), site, label=label)
+    if run.observe:
+        run.observe.call("step", place.scope, content_key, Served(how="live"), site, label=label)
     return _revive(decode_json(data), returns, label)
 
 

@@ -1,0 +1,86 @@
+"""What passes between a run and its primitives: requests, calls, claims, operations under way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from rulvar.contracts.ports.observer import CallSite
+from rulvar.kernel.matching import Operation
+
+if TYPE_CHECKING:
+    from rulvar.engine.workflow import Workflow
+
+__all__ = ["Accounting", "Call", "Claim", "Opened", "RunRequest"]
+
+Action = Literal["replay", "rerun", "live", "skip"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What one execution segment is asked to do."""
+
+    run_id: str
+    workflow: Workflow[Any]
+    args: Any
+    args_json: bytes | None
+    resumed: bool = False
+    strict: bool = False
+    invalidate: tuple[int, ...] = ()
+    name: str | None = None
+    budget_usd: float | None = None
+    deadline_ms: int | None = None
+    tags: tuple[str, ...] = ()
+    scope: Any = None
+    config_fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as the journal sees it.
+
+    Attributes:
+        identity: what its key is made of; older keys are made only when the journal needs them.
+        key: the identity's current key.
+        mode: ``auto`` matches in scope, ``cache`` also anywhere in the run, ``never`` is always live.
+    """
+
+    identity: Mapping[str, Any]
+    key: str
+    label: str | None = None
+    site: CallSite | None = None
+    mode: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the journal says to one call."""
+
+    action: Action
+    operation: Operation | None = None
+
+
+@dataclass(slots=True)
+class Opened:
+    """An operation that is under way: what its terminal entry must repeat."""
+
+    seq: int
+    scope: str
+    key: str
+    ordinal: int
+    kind: str
+    span: str
+    started_at: str
+
+
+@dataclass(slots=True)
+class Accounting:
+    """Counts of a segment's preview."""
+
+    hits: int = 0
+    misses: int = 0
+    reruns: int = 0
+    skipped: int = 0
+    served_scopes: list[str] = field(default_factory=list)
+    invalid_resolutions: list[int] = field(default_factory=list)

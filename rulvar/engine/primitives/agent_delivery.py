@@ -1,0 +1,165 @@
+"""What an agent call came to: handed to the workflow, and told to observers and listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rulvar.contracts.outcome import Dropped
+from rulvar.contracts.ports.clock import epoch_ms
+from rulvar.contracts.ports.provider import Served
+from rulvar.contracts.stream import WireError
+from rulvar.contracts.usage import Usage
+from rulvar.engine.branch import Place
+from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan
+from rulvar.engine.run import Run
+from rulvar.errors import AgentCallError
+from rulvar.kernel.matching import Operation
+from rulvar.runtime.agent import AgentResult
+
+__all__ = ["announce_end", "announce_start", "deliver", "deliver_recorded", "hand_over"]
+
+
+def deliver_recorded(run: Run, place: Place, plan: AgentPlan, operation: Operation) -> Any:
+    assert operation.terminal is not None
+    wire = operation.terminal.to_wire()
+    span = run.next_span()
+    announce_start(run, place, plan, span, replayed=True)
+    usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else None
+    cost = None if usage is None else run.spend.price(str(wire.get("servedBy", "")), usage)
+    announce_end(run, place, plan, wire, cost, span, replayed=True, retries=0)
+    if run.observe:
+        run.observe.call(
+            "agent",
+            place.scope,
+            plan.key,
+            Served(how="journal"),
+            plan.site,
+            label=plan.options.label,
+            agent_type=plan.agent_type or None,
+            adapter=plan.choice.adapter_id,
+            model=plan.choice.model,
+            usage=usage,
+            cost_usd=cost,
+        )
+    return deliver(run, place, plan, wire, replayed=True)
+
+
+def deliver(run: Run, place: Place, plan: AgentPlan, wire: Mapping[str, Any], *, replayed: bool) -> Any:
+    """Hand a terminal entry to the workflow: its value, its full result or its error."""
+    status = wire["status"]
+    error = _error_of(status, wire)
+    output = None
+    if status == "ok":
+        value = wire.get("value")
+        output = value if plan.schema is None else plan.schema.revive(value)
+    usage = Usage.from_wire(wire["usage"])
+    result = AgentResult(
+        status=status,
+        output=output,
+        error=error,
+        usage=usage,
+        served_by=wire.get("servedBy"),
+        cost_usd=run.spend.price(str(wire.get("servedBy", "")), usage),
+        entry_ref=wire.get("seq"),
+        call_ref=wire.get("ref"),
+    )
+    return hand_over(run, place, plan.options, result)
+
+
+def hand_over(run: Run, place: Place, options: AgentOptions, result: AgentResult) -> Any:
+    """Return or raise a result as the call asked for it."""
+    if options.result == "full":
+        return result
+    if result.error is None:
+        return result.output
+    if options.on_error == "null":
+        run.dropped.append(
+            Dropped(
+                source="agent-onerror-null",
+                scope=place.scope,
+                error=result.error,
+                entry_ref=result.entry_ref,
+                label=options.label,
+            )
+        )
+        return None
+    raise _call_error(result.error, result)
+
+
+def _error_of(status: str, wire: Mapping[str, Any]) -> WireError | None:
+    if status == "ok":
+        return None
+    recorded = wire.get("error") or wire.get("limitError")
+    if recorded:
+        return WireError.from_wire(recorded)
+    text = "the agent reached a limit" if status == "limit" else f"the agent ended {status}"
+    return WireError(code="agent", message=text, retryable=False, data={"kind": "terminal"})
+
+
+def _call_error(error: WireError, result: AgentResult) -> AgentCallError:
+    data = {"kind": "terminal", **(error.data or {})}
+    raised = AgentCallError(error.message, data=data, retryable=error.retryable)
+    raised.result = result
+    return raised
+
+
+def announce_start(run: Run, place: Place, plan: AgentPlan, span: str, *, replayed: bool) -> None:
+    facts = {"agentType": plan.agent_type, "model": plan.choice.reference, "role": plan.options.role}
+    run.bus.emit("agent:start", span, place.span, facts, replayed)
+    phase = {"agentType": facts["agentType"], "role": facts["role"], "model": facts["model"], "invocation": 1}
+    run.bus.emit("agent:phase:start", span, place.span, phase, replayed)
+
+
+def announce_end(
+    run: Run,
+    place: Place,
+    plan: AgentPlan,
+    wire: Mapping[str, Any],
+    cost: float | None,
+    span: str,
+    *,
+    replayed: bool,
+    retries: int,
+) -> None:
+    facts: dict[str, Any] = {
+        "agentType": plan.agent_type,
+        "status": wire["status"],
+        "usage": wire.get("usage"),
+        "costUsd": cost or 0,
+        "costBasis": "per-call",
+        "entryRef": wire.get("seq"),
+    }
+    if wire.get("usageApprox"):
+        facts["usageApprox"] = True
+    if retries:
+        facts["retryCount"] = retries
+    _announce_phase_end(run, place, plan, wire, cost, span, replayed=replayed, retries=retries)
+    run.bus.emit("agent:end", span, place.span, facts, replayed)
+
+
+def _announce_phase_end(
+    run: Run,
+    place: Place,
+    plan: AgentPlan,
+    wire: Mapping[str, Any],
+    cost: float | None,
+    span: str,
+    *,
+    replayed: bool,
+    retries: int,
+) -> None:
+    facts: dict[str, Any] = {
+        "agentType": plan.agent_type,
+        "role": plan.options.role,
+        "model": plan.choice.reference,
+        "invocation": 1,
+        "durationMs": 0 if replayed else run.clock.now_ms() - epoch_ms(str(wire["startedAt"])),
+        "usage": wire.get("usage"),
+        "costUsd": cost or 0,
+        "costBasis": "per-call",
+        "outcome": "error" if wire["status"] == "cancelled" else wire["status"],
+    }
+    if retries:
+        facts["retries"] = retries
+    run.bus.emit("agent:phase:end", span, place.span, facts, replayed)

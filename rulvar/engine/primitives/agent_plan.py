@@ -1,0 +1,209 @@
+"""The options of an agent call, and the plan they make: model, tools, schema, identity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rulvar.contracts.ports.observer import CallSite
+from rulvar.contracts.schema import SchemaContract
+from rulvar.engine.branch import Place
+from rulvar.engine.run import Run
+from rulvar.errors import ConfigError
+from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, EMPTY_TOOLSET_HASH, content_key, schema_hash, toolset_hash
+from rulvar.runtime.agent import AgentProfile
+from rulvar.runtime.limits import UsageLimits
+from rulvar.runtime.loop import AgentTask
+from rulvar.runtime.retry import RetryPolicy
+from rulvar.runtime.router import ModelChoice, RoutingLayer, choose_model
+from rulvar.tools.tool import Tool
+from rulvar.tools.toolset import Toolset
+
+__all__ = ["AgentOptions", "AgentPlan", "agent_task", "brief_prompt", "plan_agent", "plan_fallback"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """The keyword arguments of ``ctx.agent``, as they were given."""
+
+    agent_type: str | None = None
+    schema: Any = None
+    label: str | None = None
+    key: str | None = None
+    model: Any = None
+    effort: str | None = None
+    routing: Mapping[str, Any] | None = None
+    role: str = "loop"
+    tools: Iterable[Tool | str] | None = None
+    result: str = "value"
+    on_error: str = "raise"
+    retry: Any = None
+    fallback: Any = None
+    limits: Any = None
+    est_cost: float | None = None
+    memoize_outcome: bool = False
+    replay: str = "auto"
+    isolation: Any = "none"
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPlan:
+    """An agent call with every option resolved."""
+
+    prompt: str
+    options: AgentOptions
+    agent_type: str
+    choice: ModelChoice
+    toolset: Toolset
+    schema: SchemaContract | None
+    profile: AgentProfile
+    identity: Mapping[str, Any]
+    key: str
+    site: CallSite | None
+
+
+def plan_agent(
+    run: Run, place: Place, prompt: str, options: AgentOptions, site: CallSite | None
+) -> AgentPlan:
+    """Resolve every option of a call, and its identity.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+    _check_options(prompt, options)
+    agent_type = options.agent_type or ""
+    profile = run.engine.profile(agent_type)
+    choice = choose_model(
+        options.role,
+        (
+            RoutingLayer(
+                where="ctx.agent", model=options.model, effort=options.effort, routing=options.routing
+            ),
+            RoutingLayer(
+                where="profile", model=profile.model, effort=profile.effort, routing=profile.routing
+            ),
+            RoutingLayer(
+                where="workflow",
+                model=place.workflow.model,
+                effort=place.workflow.effort,
+                routing=place.workflow.routing,
+            ),
+            RoutingLayer(where="engine", routing=run.engine.routing),
+        ),
+    )
+    toolset = _toolset(options, profile)
+    raw = options.schema if options.schema is not None else profile.schema
+    schema = None if raw is None else run.engine.schema(raw, "ctx.agent schema")
+    spec: dict[str, Any] = {"kind": "model", "model": choice.reference}
+    if choice.effort is not None:
+        spec["effort"] = choice.effort
+    identity = {
+        "kind": "agent",
+        "agentType": agent_type,
+        "modelSpec": spec,
+        "prompt": prompt if options.key is None else options.key,
+        "schemaHash": EMPTY_SCHEMA_HASH if schema is None else run.engine.hash_of_schema(schema, schema_hash),
+        "toolsetHash": toolset_hash(toolset.contracts) if len(toolset) else EMPTY_TOOLSET_HASH,
+        "isolation": options.isolation,
+    }
+    key = content_key(identity)
+    assert key is not None
+    return AgentPlan(
+        prompt=prompt,
+        options=options,
+        agent_type=agent_type,
+        choice=choice,
+        toolset=toolset,
+        schema=schema,
+        profile=profile,
+        identity=identity,
+        key=key,
+        site=site,
+    )
+
+
+def _toolset(options: AgentOptions, profile: AgentProfile) -> Toolset:
+    if options.tools is None:
+        return Toolset(profile.tools)
+    own = {tool.name: tool for tool in profile.tools}
+    chosen: list[Tool] = []
+    for item in options.tools:
+        if isinstance(item, str):
+            if item not in own:
+                raise ConfigError(
+                    f"ctx.agent tools: the profile has no tool named {item!r}", data={"field": "tools"}
+                )
+            chosen.append(own[item])
+        else:
+            chosen.append(item)
+    return Toolset(chosen)
+
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "result": ("value", "full"),
+    "on_error": ("raise", "null"),
+    "replay": ("auto", "cache", "never"),
+}
+
+
+def _check_options(prompt: object, options: AgentOptions) -> None:
+    if not isinstance(prompt, str):
+        raise ConfigError(
+            f"ctx.agent prompt: expected a string, got {type(prompt).__name__}", data={"field": "prompt"}
+        )
+    for name, allowed in _CHOICES.items():
+        value = getattr(options, name)
+        if value not in allowed:
+            raise ConfigError(
+                f"ctx.agent {name}={value!r}: use {' or '.join(map(repr, allowed))}", data={"field": name}
+            )
+    for name in ("agent_type", "label", "key"):
+        value = getattr(options, name)
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(
+                f"ctx.agent {name}: expected a string, got {type(value).__name__}", data={"field": name}
+            )
+
+
+def plan_fallback(options: AgentOptions, profile: AgentProfile) -> Mapping[str, Any] | None:
+    """Return ``{"model", "on"}`` of a call that may fall back to another model."""
+    fallback = options.fallback if options.fallback is not None else profile.fallback
+    if fallback is None:
+        return None
+    if isinstance(fallback, str):
+        fallback = {"model": fallback}
+    if not isinstance(fallback, Mapping) or not isinstance(fallback.get("model"), str):
+        raise ConfigError(
+            "ctx.agent fallback: expected {'model': 'adapter:model', 'on': ['error', 'limit']}",
+            data={"field": "fallback"},
+        )
+    triggers = fallback.get("on", ("error",))
+    if isinstance(triggers, str) or not set(triggers) <= {"error", "limit"}:
+        raise ConfigError("ctx.agent fallback.on: use 'error' and 'limit'", data={"field": "fallback.on"})
+    return {"model": fallback["model"], "on": tuple(triggers)}
+
+
+def agent_task(run: Run, plan: AgentPlan) -> AgentTask:
+    options, profile = plan.options, plan.profile
+    limits = UsageLimits.of(profile.limits, "profile limits") if options.limits is None else None
+    retry = options.retry if options.retry is not None else profile.retry
+    return AgentTask(
+        prompt=plan.prompt,
+        agent_type=plan.agent_type,
+        label=options.label,
+        role=options.role,
+        choice=plan.choice,
+        adapter=run.engine.adapter(plan.choice.adapter_id),
+        tools=plan.toolset.contracts,
+        schema=plan.schema,
+        system=profile.system,
+        limits=limits or UsageLimits.of(options.limits, "ctx.agent limits"),
+        retry=RetryPolicy.of(retry, "ctx.agent retry") if retry is not None else run.engine.retry,
+    )
+
+
+def brief_prompt(content: str) -> str:
+    """Return the prompt of ``ctx.brief``."""
+    return f"Give a short, faithful account of the following for a reader who has not seen it.\n\n{content}"
