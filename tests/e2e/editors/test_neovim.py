@@ -43,7 +43,7 @@ def test_neovim_shows_fixes_runs_and_explains(
     seen = json.loads(done.stdout.strip().splitlines()[-1])
     assert [name for name, good in seen["ok"].items() if not good] == [], seen
     # an emoji and an accent stand before the finding: a column in bytes, as this client counts
-    assert (seen["encoding"], seen["clock"][:3]) == ("utf-8", [7, 23, 37])
+    assert (seen["encoding"], seen["clock"][:3]) == ("utf-8", [7, 23, 40])
     assert seen["fixed"] == '    began = ("😋é", ctx.now())'
     assert seen["lenses"] == ["Run replay-strict", "Run replay-strict"]
     assert "nearest is row 3" in seen["miss"]

@@ -48,16 +48,14 @@ def test_a_person_sees_fixes_runs_and_understands(drive: Any, bench: Any) -> Non
     assert (bench.shots / "4-miss.png").stat().st_size > 10_000
 
 
-def test_nothing_runs_in_an_untrusted_workspace_until_trust_is_granted(
-    drive: Any, project: Path
-) -> None:
+def test_nothing_runs_in_an_untrusted_workspace_until_trust_is_granted(drive: Any, project: Path) -> None:
     drive("trust.mjs")
     assert list((project / ".rulvar_cache" / "reports").glob("*.json"))
 
 
 def test_the_extension_holds_inside_the_extension_host(drive: Any) -> None:
     seen = drive("api.mjs")["probe"]
-    assert seen["clock"] == [7, 20, "datetime.now()"]
+    assert seen["clock"] == [7, 20, "datetime.now(UTC)"]
     assert ["quickfix", True] in seen["actions"]
     assert all(kind.split(".")[0] in ("quickfix", "test", "explain") for kind, _ in seen["actions"])
     assert seen["fixAll"] == [["source.fixAll.rulvar", 1]]

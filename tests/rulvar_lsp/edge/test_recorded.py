@@ -375,31 +375,57 @@ def test_an_unsaved_buffer_is_looked_at(lsp: Start, project: Any) -> None:
     assert [d["code"] for d in client.diagnostics("untitled:Untitled-1")] == ["RLV101"]
 
 
+FIXABLE = """from rulvar import Ctx, workflow
+
+
+@workflow(name="w")
+async def w(ctx: Ctx, args):
+    ctx.step("é😋", lambda: 1)
+    ctx.step("two", lambda: 2)
+    return 1
+"""
+
+
 def test_a_fix_is_offered_and_fix_all_only_when_asked_for(
     lsp: Start, project: Any, push_capabilities: Any
 ) -> None:
     client = lsp(project.root)
     client.initialize(push_capabilities)
-    uri = client.open("flow.py")
-    client.diagnostics(uri)
-    place = client.range(7, 16, 7, 16)
-    fix = next(a for a in client.actions(uri, place) if a.get("isPreferred"))
+    uri = client.open("fixable.py", FIXABLE)
+    assert [d["code"] for d in client.diagnostics(uri)] == ["RLV301", "RLV301"]
+    place = client.range(5, 8, 5, 8)
+    offered = client.actions(uri, place)
+    fix = next(a for a in offered if a.get("isPreferred"))
+    assert (fix["kind"], fix["diagnostics"][0]["code"]) == ("quickfix", "RLV301")
     change = fix["edit"]["documentChanges"][0]
     assert change["textDocument"] == {"uri": uri, "version": 1}
-    assert change["edits"] == [{"range": client.range(7, 14, 7, 28), "newText": "ctx.now()"}]
-    titles = [a["title"] for a in client.actions(uri, place)]
-    assert "Ignore RLV101 on this line" in titles
-    assert not any(a["kind"].startswith("source") for a in client.actions(uri, place))
+    assert [e["newText"] for e in change["edits"]] == ["await "]
+    assert change["edits"][0]["range"] == client.range(5, 4, 5, 4)
+    assert "Ignore RLV301 on this line" in [a["title"] for a in offered]
+    assert not any(a["kind"].startswith("source") for a in offered)
     (fix_all,) = client.actions(uri, place, only=["source.fixAll"])
     assert "edit" not in fix_all
     resolved = client.request("codeAction/resolve", fix_all)
-    assert "ctx.now()" in resolved["edit"]["documentChanges"][0]["edits"][0]["newText"]
+    edits = resolved["edit"]["documentChanges"][0]["edits"]
+    assert "".join(e["newText"] for e in edits).count("await ctx.step") == 2
+
+
+def test_ignoring_adds_to_the_line_and_silences_the_finding(lsp: Start, project: Any) -> None:
+    client = lsp(project.root)
+    client.initialize()
+    uri = client.open("fixable.py", FIXABLE)
+    client.diagnostics(uri)
+    (ignore,) = [a for a in client.actions(uri, client.range(5, 8, 5, 8)) if "Ignore" in a["title"]]
+    (edit,) = ignore["edit"]["documentChanges"][0]["edits"]
+    start, end = edit["range"]["start"], edit["range"]["end"]
+    client.change(uri, 2, (start["line"], start["character"], end["line"], end["character"], edit["newText"]))
+    assert [d["range"]["start"]["line"] for d in client.diagnostics(uri, 2)] == [6]
 
 
 def test_fix_all_is_refused_for_a_text_that_is_gone(lsp: Start, project: Any, push_capabilities: Any) -> None:
     client = lsp(project.root)
     client.initialize(push_capabilities)
-    uri = client.open("flow.py")
+    uri = client.open("fixable.py", FIXABLE)
     client.diagnostics(uri)
     (fix_all,) = client.actions(uri, client.range(0, 0, 0, 0), only=["source.fixAll.rulvar"])
     client.change(uri, 2, (0, 0, 0, 0, "\n"))

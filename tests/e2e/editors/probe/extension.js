@@ -63,7 +63,7 @@ async function probe() {
   await Promise.all([1, 2, 3].map(() => execute("rulvar.restart")));
   await vscode.window.showTextDocument(document);
   const edit = new vscode.WorkspaceEdit();
-  edit.insert(flow, new vscode.Position(8, 0), "    later = datetime.now()\n");
+  edit.insert(flow, new vscode.Position(8, 0), "    later = datetime.now(UTC)\n");
   await vscode.workspace.applyEdit(edit);
   await until("diagnostics after restart", () => codes(flow).filter((code) => code === "RLV101").length === 2);
   seen.afterRestart = codes(flow);

@@ -98,9 +98,7 @@ def pytest_sessionfinish(session):
                 "outcome": run.outcome,
                 "durationMs": run.duration * 1000,
                 "message": "JournalMissError: draft was not recorded" if run.failed else None,
-                "cassettes": [
-                    {"path": "cassettes/triage.jsonl", "rows": 2, "served": [2], "unused": [3]}
-                ],
+                "cassettes": [{"path": "cassettes/triage.jsonl", "rows": 2, "served": [2], "unused": [3]}],
                 "calls": calls(root)[: 2 if run.failed else 1],
             }
             for run in RUNS

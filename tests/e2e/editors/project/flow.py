@@ -1,11 +1,11 @@
-from datetime import datetime
+from datetime import UTC, datetime
 
 from rulvar import Ctx, workflow
 
 
 @workflow(name="triage")
 async def triage(ctx: Ctx, args: dict) -> dict:
-    began = ("😋é", datetime.now())
+    began = ("😋é", datetime.now(UTC))
     kind = await ctx.agent(f"Classify this ticket: {args['text']}", label="classify")
     answer = await ctx.agent(
         f"Draft a short answer to a {kind} ticket",
