@@ -15,6 +15,10 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "editors: drives a real editor; needs setup.sh in this folder")
+
+
 class Bench:
     """The installed editors; a test that needs a missing one is skipped, and says so."""
 

@@ -44,7 +44,7 @@ def drive(bench: Any, project: Path, environment: dict[str, str]) -> Any:
 def test_a_person_sees_fixes_runs_and_understands(drive: Any, bench: Any) -> None:
     seen = drive("ui.mjs")
     assert seen["lens"] == ["Run replay-strict", "Run replay-strict"]
-    assert "hit 3f9ac2 #0" in seen["hints"][0]
+    assert "hit 6845ea #0" in seen["hints"][0]
     assert (bench.shots / "4-miss.png").stat().st_size > 10_000
 
 
@@ -60,8 +60,8 @@ def test_the_extension_holds_inside_the_extension_host(drive: Any) -> None:
     assert all(kind.split(".")[0] in ("quickfix", "test", "explain") for kind, _ in seen["actions"])
     assert seen["fixAll"] == [["source.fixAll.rulvar", 1]]
     assert seen["lenses"] == ["Run replay-strict", "Run replay-strict"]
-    assert seen["hints"] == ["hit 3f9ac2 #0", "miss 81b0d4"]
-    assert seen["related"][0] == ["triage.jsonl", 2, "nearest recorded row c04e1f"]
+    assert seen["hints"] == ["hit 6845ea #0", "miss 2eaccc"]
+    assert seen["related"][0] == ["triage.jsonl", 2, "nearest recorded row 73e5d6"]
     assert seen["definition"] == [["triage.jsonl", 1]]
     assert seen["opened"] == ["triage.jsonl", 2]
     assert seen["notebook"] == []

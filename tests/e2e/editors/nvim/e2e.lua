@@ -88,7 +88,7 @@ local tests = vim.api.nvim_get_current_buf()
 step("lenses", function() return #vim.lsp.codelens.get(tests) >= 2 end)
 out.lenses = vim.tbl_map(function(l) return l.command.title end, vim.lsp.codelens.get(tests))
 local function act()
-  vim.api.nvim_win_set_cursor(0, { 6, 4 })
+  vim.api.nvim_win_set_cursor(0, { 9, 12 })
   vim.lsp.buf.code_action({ apply = true, filter = function(action) return action.kind == "test" end })
 end
 act()
@@ -113,7 +113,7 @@ end)
 
 -- its result beside the calls
 vim.cmd.buffer(flow)
-step("hints", function() return hints() == "hit 3f9ac2 #0|miss 81b0d4" end)
+step("hints", function() return hints() == "hit 6845ea #0|miss 2eaccc" end)
 out.hints = hints()
 step("miss", function() return has(flow, "replay-miss") end)
 for _, d in ipairs(vim.diagnostic.get(flow)) do
@@ -127,7 +127,7 @@ out.hover = response and response.result and response.result.contents.value
 
 -- an edit makes it stale
 vim.api.nvim_buf_set_lines(flow, 10, 11, false, { '        f"Write a short answer to a {kind} ticket",' })
-step("stale", function() return hints() == "hit 3f9ac2 #0|stale: miss 81b0d4" end)
+step("stale", function() return hints() == "hit 6845ea #0|stale: miss 2eaccc" end)
 step("miss_gone", function() return not has(flow, "replay-miss") end)
 
 vim.cmd("checkhealth rulvar")

@@ -12,3 +12,8 @@ async def triage(ctx: Ctx, args: dict) -> dict:
         label="draft",
     )
     return {"kind": kind, "answer": answer, "began": str(began)}
+
+
+@workflow(name="classify")
+async def classify(ctx: Ctx, args: dict) -> str:
+    return await ctx.agent(f"Classify this ticket: {args['text']}", label="classify")

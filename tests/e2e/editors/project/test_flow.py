@@ -1,7 +1,11 @@
-def test_recorded():
-    assert "classify"
+import flow
 
 
-def test_edited():
-    prompt = "Draft a short answer"
-    assert prompt == "Draft an answer", "JournalMissError: draft was not recorded"
+async def test_recorded(replayed):
+    outcome = await replayed(flow.classify)
+    assert outcome.value == "bug"
+
+
+async def test_edited(replayed):
+    outcome = await replayed(flow.triage)
+    assert outcome.status == "ok", outcome.error

@@ -38,9 +38,9 @@ await withVSCode(config(), { trust: true }, async ({ page, shot, step, lines, un
   await step("hints", async () => {
     await page.keyboard.press("Escape");
     await openFile("flow.py");
-    await untilLine(/hit 3f9ac2 #0/);
-    await untilLine(/miss 81b0d4/);
-    return lines(/hit 3f9ac2|miss 81b0d4/);
+    await untilLine(/hit 6845ea #0/);
+    await untilLine(/miss 2eaccc/);
+    return lines(/hit 6845ea|miss 2eaccc/);
   });
   await step("miss_squiggle", () => page.waitForSelector(".squiggly-error", { timeout: 10000 }).then(() => true));
   await step("hover", async () => {
@@ -55,7 +55,7 @@ await withVSCode(config(), { trust: true }, async ({ page, shot, step, lines, un
     await page.keyboard.press("Escape");
     await clickIn("Draft a short answer", 180);
     await page.keyboard.type("very ");
-    await untilLine(/stale: miss 81b0d4/);
+    await untilLine(/stale: miss 2eaccc/);
     return lines(/stale/);
   });
   await step("action", async () => { // the code action of kind `test` is found under the light bulb of a test
