@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest, Msg, TextPart, ToolCallPart, ToolResultPart
+from rulvar.contracts.redaction import Redactor
 from rulvar.contracts.request_hash import request_hash
 from rulvar.contracts.stream import (
     ChatEvent,
@@ -31,7 +32,6 @@ from rulvar.testing.cassette import read_cassette
 from rulvar.testing.cassette_shape import check_row
 from rulvar.testing.fake import FakeAdapter
 from rulvar.testing.recorder import record
-from rulvar.testing.redaction import Redactor
 from rulvar.testing.replayer import replay
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
