@@ -1,9 +1,10 @@
 """Canonical JSON: the exact bytes that are hashed.
 
 The form is RFC 8785: keys sorted by UTF-16 code units, no white space, ECMAScript number and string
-formatting. ``orjson`` writes most values that way already; a read-only walk decides whether a value
-is one of those, and an exact encoder takes the rest (integral and extreme floats, integers beyond
-2^53, lone surrogates, keys whose UTF-16 order differs from their code point order).
+formatting. ``orjson`` writes most values that way already; one walk turns the numbers that it writes
+differently (integral and extreme floats, integers beyond 2^53) into ones that it does not, and an
+exact encoder takes the rest (lone surrogates, keys whose UTF-16 order may differ from their code
+point order).
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import orjson
 from rulvar.errors import NonSerializableValueError
 
 __all__ = [
+    "NeedsExactEncoder",
     "canonical_json",
     "decode_json",
     "encode_json",
     "format_number",
     "hash_canonical",
+    "normal_json",
     "sha256_hex",
 ]
 
@@ -34,6 +37,7 @@ _PASSTHROUGH = (
     orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
 _SORTED = orjson.OPT_SORT_KEYS | _PASSTHROUGH
+_FIRST_SURROGATE = "\ud800"  # below it, code point order is UTF-16 order
 _ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",
@@ -44,6 +48,10 @@ _ESCAPES = {
     "\r": "\\r",
 }
 _ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
+
+
+class NeedsExactEncoder(Exception):
+    """The fast way does not write a value canonically."""
 
 
 def canonical_json(value: Any, *, lenient: bool = False) -> bytes:
@@ -57,11 +65,10 @@ def canonical_json(value: Any, *, lenient: bool = False) -> bytes:
     Raises:
         NonSerializableValueError: a value that JSON cannot hold; ``data["path"]`` names it.
     """
-    if _is_plain(value, 0):
-        try:
-            return orjson.dumps(value, option=_SORTED)
-        except (TypeError, orjson.JSONEncodeError):
-            pass  # a lone surrogate, most often: the exact encoder decides
+    try:
+        return orjson.dumps(_normal(value, 0), option=_SORTED)
+    except (NeedsExactEncoder, TypeError, orjson.JSONEncodeError):
+        pass  # a lone surrogate, most often: the exact encoder decides
     out: list[str] = []
     _write(value, out, "$", 0, lenient)
     return "".join(out).encode("utf-8")
@@ -132,31 +139,80 @@ def format_number(value: float) -> str:
     return f"{sign}{digits[0]}{'.' + digits[1:] if count > 1 else ''}{tail}"
 
 
-def _is_plain(value: Any, depth: int) -> bool:
-    """Whether orjson's sorted output of the value is its canonical form."""
+def normal_json(value: Any) -> Any:
+    """Return a value that C encoders write canonically when they sort keys; the same object if it is one.
+
+    Raises:
+        NeedsExactEncoder: no such value exists.
+    """
+    return _normal(value, 0)
+
+
+def _normal(value: Any, depth: int) -> Any:
+    """Return a value that orjson writes, sorted, in canonical form; the same object when it is one.
+
+    Raises:
+        NeedsExactEncoder: orjson cannot write the value that way.
+    """
     kind = type(value)
     if kind is str or value is None or kind is bool:
-        return True
-    if kind is int:
-        return bool(-MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER)
+        return value
     if kind is dict:
-        if depth > MAX_DEPTH // 2:
-            return False
-        depth += 1
-        for key, item in value.items():
-            if type(key) is not str or not key.isascii():
-                return False
-            if type(item) is not str and not _is_plain(item, depth):
-                return False
-        return True
+        return _normal_object(value, depth)
     if kind is list or kind is tuple:
-        if depth > MAX_DEPTH // 2:
-            return False
-        depth += 1
-        return all(type(item) is str or _is_plain(item, depth) for item in value)
-    if kind is float:
-        return bool(1e-4 <= abs(value) < 1e15 and not value.is_integer())
-    return False
+        return _normal_array(value, depth)
+    if kind is int:
+        if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
+            return value
+        return _normal_float(float(value)) if abs(value) < 1 << 1000 else _refuse_value()
+    return _normal_float(value) if kind is float else _refuse_value()
+
+
+def _normal_object(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
+    if depth > MAX_DEPTH // 2:
+        raise NeedsExactEncoder
+    depth += 1
+    changed: dict[Any, Any] | None = None
+    for key, item in value.items():
+        if type(key) is not str or not (key.isascii() or max(key) < _FIRST_SURROGATE):
+            raise NeedsExactEncoder
+        if type(item) is not str:
+            normal = _normal(item, depth)
+            if normal is not item:
+                if changed is None:
+                    changed = dict(value)
+                changed[key] = normal
+    return value if changed is None else changed
+
+
+def _normal_array(value: list[Any] | tuple[Any, ...], depth: int) -> list[Any] | tuple[Any, ...]:
+    if depth > MAX_DEPTH // 2:
+        raise NeedsExactEncoder
+    depth += 1
+    changed: list[Any] | None = None
+    for index, item in enumerate(value):
+        if type(item) is not str:
+            normal = _normal(item, depth)
+            if normal is not item:
+                if changed is None:
+                    changed = list(value)
+                changed[index] = normal
+    return value if changed is None else changed
+
+
+def _normal_float(value: float) -> Any:
+    magnitude = abs(value)
+    if magnitude <= MAX_SAFE_INTEGER and value.is_integer():
+        return int(value)
+    if 1e-4 <= magnitude < 1e15:
+        return value
+    if value - value != 0:
+        raise NeedsExactEncoder
+    return orjson.Fragment(format_number(value).encode("ascii"))
+
+
+def _refuse_value() -> Any:
+    raise NeedsExactEncoder
 
 
 def _is_strict(value: Any, depth: int) -> bool:
@@ -176,7 +232,10 @@ def _is_strict(value: Any, depth: int) -> bool:
         if depth > MAX_DEPTH // 2:
             return False
         depth += 1
-        return all(type(item) is str or _is_strict(item, depth) for item in value)
+        for item in value:
+            if type(item) is not str and not _is_strict(item, depth):
+                return False
+        return True
     return kind is float and value - value == 0
 
 

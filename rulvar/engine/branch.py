@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rulvar.engine.workflow import Workflow
+import msgspec
 
 __all__ = ["CURRENT_PLACE", "Branch", "Liveness", "Place"]
 
@@ -83,8 +81,7 @@ class Branch:
             self._liveness.on_still()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, eq=False):
     """Where a call stands: carried by a context variable, replaced on the way down.
 
     Attributes:
@@ -103,7 +100,7 @@ class Place:
     branch: Branch
     scope: str
     span: str
-    workflow: Workflow[Any]
+    workflow: Any
     phase: str | None = None
     account: str = "run"
     depth: int = 0
@@ -111,7 +108,7 @@ class Place:
 
     def at(self, **changes: Any) -> Place:
         """Return a place that differs in some fields."""
-        return replace(self, **changes)
+        return msgspec.structs.replace(self, **changes)
 
 
 CURRENT_PLACE: ContextVar[Place | None] = ContextVar("rulvar_place", default=None)

@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rulvar.contracts.redaction import Redactor as Redactor
+    from rulvar.contracts.redaction import default_redact as default_redact
     from rulvar.contracts.request_hash import request_hash as request_hash
     from rulvar.testing.cassette import (
         Cassette as Cassette,
@@ -36,9 +38,28 @@ if TYPE_CHECKING:
     )
     from rulvar.testing.journal_replay import Replay as Replay
     from rulvar.testing.journal_replay import replay_run as replay_run
+    from rulvar.testing.live import (
+        MAX_LIVE_SMOKE_ATTEMPTS as MAX_LIVE_SMOKE_ATTEMPTS,
+    )
+    from rulvar.testing.live import (
+        MAX_LIVE_SMOKE_DELAY_MS as MAX_LIVE_SMOKE_DELAY_MS,
+    )
+    from rulvar.testing.live import (
+        LiveSmoke as LiveSmoke,
+    )
+    from rulvar.testing.live import (
+        live_test_enabled as live_test_enabled,
+    )
+    from rulvar.testing.live import (
+        run_live_smoke as run_live_smoke,
+    )
+    from rulvar.testing.matchers import (
+        assert_called_agent as assert_called_agent,
+    )
+    from rulvar.testing.matchers import (
+        assert_under_budget as assert_under_budget,
+    )
     from rulvar.testing.recorder import record as record
-    from rulvar.testing.redaction import Redactor as Redactor
-    from rulvar.testing.redaction import default_redact as default_redact
     from rulvar.testing.replayer import ReplayAdapter as ReplayAdapter
     from rulvar.testing.replayer import replay as replay
     from rulvar.testing.responders import (
@@ -58,46 +79,60 @@ _HOMES = {
     "FAKE_MODEL_REF": "rulvar.testing.fake",
     "FakeAdapter": "rulvar.testing.fake",
     "FakeCall": "rulvar.testing.responders",
+    "LiveSmoke": "rulvar.testing.live",
+    "MAX_LIVE_SMOKE_ATTEMPTS": "rulvar.testing.live",
+    "MAX_LIVE_SMOKE_DELAY_MS": "rulvar.testing.live",
     "MissDiagnosis": "rulvar.testing.diagnose",
-    "Redactor": "rulvar.testing.redaction",
+    "Redactor": "rulvar.contracts.redaction",
     "Replay": "rulvar.testing.journal_replay",
     "ReplayAdapter": "rulvar.testing.replayer",
     "TestEngine": "rulvar.testing.engine",
+    "assert_called_agent": "rulvar.testing.matchers",
+    "assert_under_budget": "rulvar.testing.matchers",
     "create_test_engine": "rulvar.testing.engine",
-    "default_redact": "rulvar.testing.redaction",
+    "default_redact": "rulvar.contracts.redaction",
     "diagnose_miss": "rulvar.testing.diagnose",
     "fake_tool_calls": "rulvar.testing.responders",
     "fake_wire_error": "rulvar.testing.responders",
+    "live_test_enabled": "rulvar.testing.live",
     "read_cassette": "rulvar.testing.cassette",
     "record": "rulvar.testing.recorder",
     "replay": "rulvar.testing.replayer",
     "replay_run": "rulvar.testing.journal_replay",
     "request_hash": "rulvar.contracts.request_hash",
+    "run_live_smoke": "rulvar.testing.live",
     "scripted_model": "rulvar.testing.fake",
 }
 
 __all__ = [
     "FAKE_MODEL_REF",
+    "MAX_LIVE_SMOKE_ATTEMPTS",
+    "MAX_LIVE_SMOKE_DELAY_MS",
     "Cassette",
     "CassetteHeader",
     "CassetteRow",
     "FakeAdapter",
     "FakeCall",
+    "LiveSmoke",
     "MissDiagnosis",
     "Redactor",
     "Replay",
     "ReplayAdapter",
     "TestEngine",
+    "assert_called_agent",
+    "assert_under_budget",
     "create_test_engine",
     "default_redact",
     "diagnose_miss",
     "fake_tool_calls",
     "fake_wire_error",
+    "live_test_enabled",
     "read_cassette",
     "record",
     "replay",
     "replay_run",
     "request_hash",
+    "run_live_smoke",
     "scripted_model",
 ]
 

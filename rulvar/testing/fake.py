@@ -71,6 +71,7 @@ class FakeAdapter:
         agents: pattern to responder; see :mod:`rulvar.testing.responders`. A pattern is an agent
             type, a label, or a regular expression over the prompt; ``"*"`` is the fallback.
         caps_overrides: capability fields over the fake ones, in snake_case or camelCase.
+        id: the adapter id, when a test needs another than ``"fake"``.
 
     Attributes:
         calls: every request that was served, in order, as :class:`FakeCall`.
@@ -79,23 +80,34 @@ class FakeAdapter:
         ConfigError: a responder can never be an answer, or an overridden field is unknown or wrong.
     """
 
-    id = FAKE_ADAPTER_ID
-
     def __init__(
-        self, agents: Mapping[Any, Any] | None = None, caps_overrides: Mapping[str, Any] | None = None
+        self,
+        agents: Mapping[Any, Any] | None = None,
+        caps_overrides: Mapping[str, Any] | None = None,
+        *,
+        id: str = FAKE_ADAPTER_ID,
     ) -> None:
+        if not isinstance(id, str) or not id or ":" in id:
+            raise ConfigError(f"id: expected a nonempty text without a colon, got {id!r}")
+        self.id = id
         self._source: Responders | Script = Responders({} if agents is None else agents)
         self._caps = _overridden(caps_overrides or {})
         self._mint_id = UlidSource().mint
         self.calls: list[FakeCall] = []
 
     @classmethod
-    def sequence(cls, replies: Sequence[Any], caps_overrides: Mapping[str, Any] | None = None) -> FakeAdapter:
+    def sequence(
+        cls,
+        replies: Sequence[Any],
+        caps_overrides: Mapping[str, Any] | None = None,
+        *,
+        id: str = FAKE_ADAPTER_ID,
+    ) -> FakeAdapter:
         """Return an adapter that answers its calls with the replies in order, whoever makes them.
 
         One call too many raises :class:`~rulvar.errors.FakeResponderError`.
         """
-        adapter = cls(caps_overrides=caps_overrides)
+        adapter = cls(caps_overrides=caps_overrides, id=id)
         adapter._source = Script(replies, last_repeats=False)
         return adapter
 

@@ -7,6 +7,8 @@ its texts. Rows that share the structure and hold the anchors come first.
 from __future__ import annotations
 
 import heapq
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +55,8 @@ class Sketches:
             row = rows if isinstance(rows, int) else rows[0]
             self.all.append(self._sketch(row, recorded_request(tape, row)))
         self.structures = list(self._structures)
+        counts = Counter(anchor for sketch in self.all for anchor in sketch.anchors)
+        self.weights = {anchor: 1 / math.log2(1 + count) for anchor, count in counts.items()}
 
     def _sketch(self, row: int, request: Mapping[str, Any]) -> Sketch:
         structure = structure_of(request)
@@ -86,8 +90,10 @@ def likely_rows(tape: Cassette, adapter_id: str, actual: Mapping[str, Any]) -> I
     texts = list(_texts(actual))
     whole = "\0".join(texts)
     length = sum(map(len, texts))
+    held = {anchor: weight for anchor, weight in sketches.weights.items() if anchor in whole}
     ranked = heapq.nsmallest(
-        _CANDIDATES, ((_rank(sketch, apart, whole, length), sketch.row) for sketch in sketches.all)
+        _CANDIDATES,
+        ((_rank(sketch, apart, sketches.weights, held, length), sketch.row) for sketch in sketches.all),
     )
     return sorted(row for _, row in ranked)
 
@@ -111,18 +117,23 @@ def _structures_apart(recorded: tuple[Any, ...], wanted: tuple[Any, ...]) -> flo
     if recorded[1] != wanted[1]:
         longer = max(len(recorded[1]), len(wanted[1]))
         alike = sum(a == b for a, b in zip(recorded[1], wanted[1], strict=False))
-        score += 0.5 + (longer - alike) * 0.5
+        score += 0.2 + min(longer - alike, 4) * 0.2
     return score + 0.15 * len(set(recorded[2]) ^ set(wanted[2]))
 
 
-def _rank(sketch: Sketch, apart: list[float], whole: str, length: int) -> float:
+def _rank(
+    sketch: Sketch, apart: list[float], weights: Mapping[str, float], held: Mapping[str, float], length: int
+) -> float:
+    """Return how unlikely a row is; anchors that many rows share say little."""
     score = apart[sketch.structure]
-    anchors = sketch.anchors
-    if anchors:
-        found = sum(anchor in whole for anchor in anchors)
-        score += 2.0 * (1 - found / len(anchors))
+    total = found = 0.0
+    for anchor in sketch.anchors:
+        total += weights[anchor]
+        found += held.get(anchor, 0.0)
+    if total:
+        score += 2.0 * (1 - found / total)
     longer = max(length, sketch.length)
-    return score + (abs(length - sketch.length) / longer if longer else 0.0)
+    return score + (0.3 * abs(length - sketch.length) / longer if longer else 0.0)
 
 
 def _texts(request: Mapping[str, Any]) -> Iterable[str]:

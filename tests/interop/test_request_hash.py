@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from rulvar.contracts.canonical import canonical_json, decode_json
+from rulvar.contracts.canonical import canonical_json, decode_json, hash_canonical
+from rulvar.contracts.messages import ChatRequest
 from rulvar.contracts.request_hash import hashed_request, request_hash
 from rulvar.errors import ConfigError
 
@@ -40,3 +41,18 @@ def test_every_request_has_the_recorded_canonical_text(load_vectors: Any) -> Non
             assert canonical.decode() == case["canonical"].encode("utf-16", "surrogatepass").decode(
                 "utf-16", "surrogatepass"
             ), case["name"]
+
+
+def test_a_typed_request_hashes_like_its_json_object(load_vectors: Any) -> None:
+    typed = 0
+    for case in load_vectors("request_hash.json")["cases"]:
+        wire = read_request(case)
+        try:
+            request = ChatRequest.from_wire(wire)
+        except ConfigError:
+            continue
+        typed += 1
+        assert request_hash(request) == hash_canonical(hashed_request(request), lenient=True), case["name"]
+        if request.to_wire() == wire and "hash" in case:
+            assert request_hash(request) == case["hash"], case["name"]
+    assert typed > 100

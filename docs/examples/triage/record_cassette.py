@@ -24,7 +24,6 @@ def librarian(call):
 async def main() -> None:
     CASSETTE.unlink(missing_ok=True)
     model = FakeAdapter(
-        id="demo",
         agents={
             "classifier": {"severity": "high", "component": "parser"},
             "summary": "The parser crashes on an empty header.",
@@ -34,7 +33,7 @@ async def main() -> None:
         },
     )
     engine = Engine(
-        adapters=record(adapters=[model], cassette=CASSETTE), routing={"loop": "demo:small"}, profiles=PROFILES
+        adapters=record(adapters=[model], cassette=CASSETTE), routing={"loop": "fake:small"}, profiles=PROFILES
     )
     async with engine:
         outcome = await engine.run(triage, REPORT).result()

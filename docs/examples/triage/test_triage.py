@@ -39,12 +39,12 @@ async def test_triage_on_a_fake_model():
 async def test_triage_on_the_recorded_session():
     engine = Engine(
         adapters=replay(cassette=HERE / "cassettes" / "triage.jsonl", on_miss="throw"),
-        routing={"loop": "demo:small"},
+        routing={"loop": "fake:small"},
         profiles=PROFILES,
     )
     async with engine:
         outcome = await engine.run(triage, REPORT).result()
-    assert outcome.status == "ok", outcome.error
+    assert outcome.status == "ok", outcome.error and outcome.error.message
     assert outcome.value["verdict"] == {"severity": "high", "component": "parser"}
     assert "#101" in outcome.value["reply"]
 

@@ -1,0 +1,29 @@
+"""The rules. Each family listens to the interpreter through hooks; families do not know each other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rulvar_lint.core.hooks import Hooks
+from rulvar_lint.rules import (
+    ambient,
+    cassettes,
+    concurrency,
+    handlers,
+    identity,
+    replacements,
+    state,
+    steps,
+    text,
+    workflows,
+)
+
+_FAMILIES: Final = (ambient, replacements, text, state, concurrency, steps, handlers, workflows, identity, cassettes)
+
+
+def hooks() -> Hooks:
+    """A fresh set of listeners with every rule installed."""
+    made = Hooks()
+    for family in _FAMILIES:
+        family.install(made)
+    return made

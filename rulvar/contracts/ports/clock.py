@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 __all__ = ["Clock", "Entropy", "epoch_ms", "iso_ms"]
@@ -30,8 +31,13 @@ class Entropy(Protocol):
 
 def iso_ms(epoch_ms: int) -> str:
     """Return the UTC time as ISO 8601 with milliseconds and ``Z``."""
-    moment = datetime.fromtimestamp(epoch_ms // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1000:03d}Z"
+    seconds, milliseconds = divmod(epoch_ms, 1000)
+    return f"{_iso_second(seconds)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _iso_second(epoch: int) -> str:
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def epoch_ms(text: str) -> int:

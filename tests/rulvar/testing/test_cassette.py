@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.messages import ChatRequest
-from rulvar.contracts.request_hash import request_hash
+from rulvar.contracts.request_hash import former_request_hash, request_hash
 from rulvar.errors import ConfigError
 from rulvar.testing.cassette import parse_cassette, read_cassette
 from rulvar.testing.cassette_lines import LineReader
@@ -128,7 +128,7 @@ SCALARS = (
     st.none()
     | st.booleans()
     | st.integers(-3, 3)
-    | st.floats(allow_nan=False)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.sampled_from(["", "x", "stop", "refusal", "native", "text-delta", "finish", 2**53, -1, 1.5, 3.0])
 )
 VALUES = SCALARS | st.lists(SCALARS, max_size=2) | st.dictionaries(st.sampled_from(["type", "a"]), SCALARS)
@@ -176,7 +176,8 @@ async def test_a_recording_of_a_real_provider_reads_replays_and_hashes_to_itself
     [adapter] = replay(cassette=REAL)
     assert len(cassette.rows) == 6
     for row in cassette.rows:
-        assert request_hash(row.request) == row.request_hash
+        # its last row was recorded when the hash still covered cacheHint
+        assert row.request_hash in (request_hash(row.request), former_request_hash(row.request))
         assert row.caps.context_window == 400_000
         request = ChatRequest.from_wire(row.request)
         assert request.to_wire() == row.request

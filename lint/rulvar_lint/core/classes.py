@@ -1,0 +1,313 @@
+"""Attributes, classes and instances of the project."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from rulvar_lint.core.calls import Args, call_external, call_function, call_value
+from rulvar_lint.core.decls import ClassDecl
+from rulvar_lint.core.frame import HOST, STEP
+from rulvar_lint.core.libraries.catalog import canonical
+from rulvar_lint.core.values import (
+    Bound,
+    Class,
+    Const,
+    Container,
+    Coro,
+    Ctx,
+    CtxMember,
+    Ext,
+    Func,
+    Inst,
+    ModuleRef,
+    Obj,
+    Super,
+    Union,
+    Unknown,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.frame import Frame
+
+CTX_MEMBERS: Final = frozenset(
+    """agent parallel pipeline step workflow await_external phase log brief now time random uuid budget
+    orchestrate""".split()
+)
+DATACLASSES: Final = frozenset(
+    """dataclasses.dataclass pydantic.dataclasses.dataclass attr.s attr.attrs attr.dataclass attr.define attr.frozen
+    attr.mutable attrs.define attrs.frozen attrs.mutable attr.attrib""".split()
+)
+MODELS: Final = frozenset(
+    """pydantic.BaseModel pydantic.main.BaseModel pydantic.RootModel pydantic_settings.BaseSettings pydantic.BaseSettings
+    sqlmodel.SQLModel msgspec.Struct typing.NamedTuple typing_extensions.NamedTuple typing.TypedDict
+    typing_extensions.TypedDict""".split()
+)
+
+
+def attribute(f: Frame, node: ast.AST, base: Value, name: str) -> Value | None:
+    """`base.name`."""
+    if isinstance(base, Ext):
+        return _external_attribute(f, node, f"{base.path}.{name}", base)
+    if isinstance(base, Obj):
+        return _external_attribute(f, node, f"{base.type}.{name}", base)
+    if isinstance(base, Ctx):
+        return CtxMember(name) if name in CTX_MEMBERS else None
+    if isinstance(base, Inst):
+        return instance_attribute(f, node, base, name)
+    if isinstance(base, Class):
+        return class_attribute(f, node, base, name)
+    if isinstance(base, ModuleRef):
+        return f.m.module_attribute(f, node, base, name)
+    if isinstance(base, Union):
+        found: Value | None = None
+        for option in base.options:
+            found = join(found, attribute(f, node, option, name))
+        return found
+    if isinstance(base, Container):
+        return Bound(base, name)
+    if isinstance(base, Const):
+        return Ext(f"builtins.str.{name}") if isinstance(base.value, str) else None
+    if isinstance(base, Super):
+        return _super_attribute(f, node, base, name)
+    if isinstance(base, Func):
+        for hook in f.m.hooks.function_attribute:
+            hook(f, node, base, name)
+        return None
+    return base if isinstance(base, Unknown) else None
+
+
+def _external_attribute(f: Frame, node: ast.AST, path: str, base: Ext | Obj) -> Value | None:
+    path = canonical(path)
+    catalog = f.m.catalog
+    kind = catalog.member(path)
+    if kind is not None:
+        return Obj(kind, base.taint)
+    ext = Ext(path, base if isinstance(base, Obj) else base.receiver)
+    ext.taint = base.taint
+    entry = catalog.read(path)
+    if entry is not None and f.mode != STEP:
+        ext.taint = frozenset((f.effect(node, entry.code, f"`{path}` {entry.does}"),))
+    return ext
+
+
+def order_of_classes(decl: ClassDecl) -> list[ClassDecl]:
+    """The class and its project bases in look-up order."""
+    if decl.mro is None:
+        found = [decl]
+        decl.mro = found
+        for base in decl.bases:
+            if isinstance(base, Class):
+                found += [cls for cls in order_of_classes(base.decl) if cls not in found]
+    return decl.mro
+
+
+def external_bases(decl: ClassDecl) -> list[str]:
+    """Dotted names of the bases that are not part of the project."""
+    found: list[str] = []
+    for cls in order_of_classes(decl):
+        for base in cls.bases:
+            if isinstance(base, Ext):
+                found.append(base.path)
+            elif isinstance(base, Obj):
+                found.append(base.type)
+    return found
+
+
+def has_unknown_base(decl: ClassDecl) -> bool:
+    """Whether a base could not be resolved at all."""
+    return any(base is None for cls in order_of_classes(decl) for base in cls.bases)
+
+
+def find_attribute(decl: ClassDecl, name: str, after: ClassDecl | None = None) -> tuple[ClassDecl, Value | None] | None:
+    """The class attribute `name` and the class that has it; after `after` in look-up order if given."""
+    classes = order_of_classes(decl)
+    if after is not None and after in classes:
+        classes = classes[classes.index(after) + 1 :]
+    for cls in classes:
+        if name in cls.attrs:
+            return cls, cls.attrs[name]
+    return None
+
+
+def instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> Value | None:
+    """`inst.name`: the instance's own, then its classes', then what unresolved bases may have."""
+    if name in inst.attrs:
+        for hook in f.m.hooks.instance_read:
+            hook(f, node, inst, name)
+        return inst.attrs[name]
+    found = find_attribute(inst.decl, name)
+    if found is not None:
+        owner, value = found
+        if isinstance(value, Func):
+            return _method(f, node, inst, value)
+        for hook in f.m.hooks.class_read:
+            hook(f, node, owner, name, value, inst)
+        return value
+    for cls in order_of_classes(inst.decl):
+        field = cls.fields.get(name)
+        if field is not None:
+            return f.m.from_annotation(cls.module, field.annotation)
+    if "__getattr__" in inst.decl.attrs:
+        return call_special(f, node, inst, "__getattr__", [Const(name)])
+    for base in external_bases(inst.decl):
+        if f.m.catalog.effects(f"{base}.{name}") or f.m.catalog.is_type(base):
+            return Ext(f"{base}.{name}", Obj(base))
+    for hook in f.m.hooks.instance_read:
+        hook(f, node, inst, name)
+    return None
+
+
+def _method(f: Frame, node: ast.AST, inst: Inst, value: Func) -> Value | None:
+    flags = value.decl.flags
+    if "property" in flags:
+        return result_of(call_function(f, node, value.bind(inst), Args([], {})))
+    if "staticmethod" in flags or value.bound is not None:
+        return value
+    return value.bind(Class(inst.decl)) if "classmethod" in flags else value.bind(inst)
+
+
+def class_attribute(f: Frame, node: ast.AST, base: Class, name: str) -> Value | None:
+    """`Class.name`."""
+    found = find_attribute(base.decl, name)
+    if found is None:
+        for path in external_bases(base.decl):
+            if f.m.catalog.effects(f"{path}.{name}"):
+                return Ext(f"{path}.{name}")
+        return None
+    owner, value = found
+    if isinstance(value, Func):
+        return value.bind(base) if "classmethod" in value.decl.flags else value
+    for hook in f.m.hooks.class_read:
+        hook(f, node, owner, name, value, base)
+    return value
+
+
+def _super_attribute(f: Frame, node: ast.AST, base: Super, name: str) -> Value | None:
+    bound = base.bound
+    decl = bound.decl if isinstance(bound, Inst | Class) else base.decl
+    found = find_attribute(decl, name, base.decl)
+    if found is not None and isinstance(found[1], Func):
+        return found[1].bind(bound)
+    for path in external_bases(base.decl):
+        if f.m.catalog.effects(f"{path}.{name}"):
+            return Ext(f"{path}.{name}", Obj(path))
+    return None
+
+
+def call_special(
+    f: Frame, node: ast.AST, inst: Value | None, name: str, args: list[Value | None] | Args
+) -> Value | None:
+    """Call a special method of an instance, if its class has one. A coroutine is awaited."""
+    if not isinstance(inst, Inst):
+        return None
+    given = args if isinstance(args, Args) else Args(list(args), {})
+    found = find_attribute(inst.decl, name)
+    if found is not None and isinstance(found[1], Func):
+        value = call_function(f, node, found[1].bind(inst), given)
+        return value if name == "__call__" else result_of(value)
+    for base in external_bases(inst.decl):
+        if f.m.catalog.effects(f"{base}.{name}"):
+            return call_external(f, node, Ext(f"{base}.{name}"), given)
+    return None
+
+
+def result_of(value: Value | None) -> Value | None:
+    """What awaiting a value gives."""
+    if isinstance(value, Coro):
+        value.used = True
+        return value.result
+    return value
+
+
+def is_data_class(decl: ClassDecl) -> bool:
+    """Whether instances are made from the annotated fields."""
+    for cls in order_of_classes(decl):
+        if any(isinstance(d, Ext) and d.path in DATACLASSES for d in cls.decorators):
+            return True
+    return any(base in MODELS for base in external_bases(decl))
+
+
+def construct(f: Frame, node: ast.AST, decl: ClassDecl, args: Args) -> Value | None:
+    """Make an instance of a project class."""
+    inst = Inst(decl, "module" if f.is_module() else "local", f.step, f.m.tick)
+    init = find_attribute(decl, "__init__")
+    if init is not None and isinstance(init[1], Func):
+        call_function(f, node, init[1].bind(inst), args)
+    elif is_data_class(decl):
+        _fill_fields(f, node, inst, args)
+    new = find_attribute(decl, "__new__")
+    if new is not None and isinstance(new[1], Func):
+        call_function(f, node, new[1].bind(Class(decl)), args)
+    for base in external_bases(decl):
+        if f.m.catalog.effects(base):
+            call_external(f, node, Ext(base), args)
+    for name in ("__post_init__", "__attrs_post_init__", "model_post_init"):
+        post = find_attribute(decl, name)
+        if post is not None:
+            call_special(f, node, inst, name, [])
+    return inst
+
+
+def fields_of(decl: ClassDecl) -> dict[str, object]:
+    """The fields of a data class, inherited ones first."""
+    found: dict[str, object] = {}
+    for cls in reversed(order_of_classes(decl)):
+        found.update(cls.fields)
+    return found
+
+
+def _fill_fields(f: Frame, node: ast.AST, inst: Inst, args: Args) -> None:
+    given: dict[str, Value | None] = dict(args.kw)
+    names = [name for name, field in fields_of(inst.decl).items() if _is_field(field)]
+    for name, value in zip(names, args.pos, strict=False):
+        given[name] = value
+    for name in names:
+        if name in given:
+            inst.attrs[name] = given[name]
+    if args.rest is not None or any(value.__class__.__name__ == "Star" for value in args.pos):
+        return
+    for hook in f.m.hooks.construct:
+        hook(f, node, inst, given)
+
+
+def _is_field(field: object) -> bool:
+    annotation = getattr(field, "annotation", None)
+    return "ClassVar" not in ast.dump(annotation) if annotation is not None else True
+
+
+def generic_instance(f: Frame, decl: ClassDecl) -> Inst:
+    """Some instance of a class, as a parameter or `self` is: its attributes come from `__init__` with unknown
+    arguments."""
+    if isinstance(decl.generic, Inst):
+        return decl.generic
+    inst = Inst(decl, "any")
+    decl.generic = inst
+    init = find_attribute(decl, "__init__")
+    if init is not None and isinstance(init[1], Func):
+        host = f.m.host_frame(decl.module)
+        call_function(host, decl.node, init[1].bind(inst), Args([], {}))
+    return inst
+
+
+def store_attribute(
+    f: Frame, node: ast.AST, target: ast.expr | None, base: Value, name: str, value: Value | None
+) -> None:
+    """`base.name = value`."""
+    for hook in f.m.hooks.store:
+        hook(f, node, target, base, name, value)
+    for option in base.options if isinstance(base, Union) else (base,):
+        if isinstance(option, Inst):
+            if name in option.attrs and (f.decl is None or f.decl.name != "__init__"):
+                option.attrs[name] = join(option.attrs[name], value)
+            else:
+                option.attrs[name] = value
+        elif isinstance(option, Class) and f.mode == HOST:
+            option.decl.attrs[name] = join(option.decl.attrs.get(name), value)
+
+
+def call_key(f: Frame, node: ast.AST, func: Value | None, args: list[Value | None]) -> Value | None:
+    """Call a function that another one was given as `key=` or `default=`."""
+    return call_value(f, node, func, Args(list(args), {})) if func is not None else None

@@ -1,0 +1,147 @@
+"""Suppression comments: what a file asks the lint to be quiet about, and whether that was needed."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rulvar_lint.core.source import Source
+
+_NATIVE: Final = re.compile(r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b\s*(?:\[([^\]\n]*)\])?", re.I)
+_NOQA: Final = re.compile(r"#\s*noqa\s*:\s*([A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)", re.I)
+_CODE: Final = re.compile(r"[A-Za-z]+[0-9]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One code in a suppression comment; `start` and `end` are 0-based columns of the code's text."""
+
+    code: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """One suppression comment.
+
+    Attributes:
+        kind: "ignore", "ignore-file" or "noqa".
+        line: where the comment is.
+        covers: first and last line it speaks for.
+        codes: what it names; empty means every code.
+        start, end: 0-based columns of the directive in its line.
+    """
+
+    kind: str
+    line: int
+    covers: tuple[int, int]
+    codes: tuple[Named, ...]
+    start: int
+    end: int
+
+
+class Comments:
+    """The suppression comments of one file."""
+
+    __slots__ = ("_by_line", "_trusted", "file_wide", "suppressions")
+
+    def __init__(self, suppressions: list[Suppression], trusted: frozenset[int]) -> None:
+        self.suppressions = suppressions
+        self.file_wide = [s for s in suppressions if s.kind == "ignore-file"]
+        self._trusted = trusted
+        self._by_line: dict[int, list[Suppression]] = {}
+        for suppression in suppressions:
+            if suppression.kind != "ignore-file":
+                for line in range(suppression.covers[0], suppression.covers[1] + 1):
+                    self._by_line.setdefault(line, []).append(suppression)
+
+    def trusts(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """Whether a function is marked `# rulvar: deterministic`, on its head or on the line above it."""
+        if not self._trusted:
+            return False
+        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+        last = max(node.lineno, node.body[0].lineno - 1)
+        if node.body[0].lineno == node.lineno:
+            last = node.lineno
+        return any(first - 1 <= line <= last for line in self._trusted)
+
+    def matching(self, line: int, code: str) -> list[tuple[int, str]]:
+        """(line of the comment, code it names or "*") of the comments that cover a finding."""
+        found: list[tuple[int, str]] = []
+        if self.suppressions:
+            for suppression in (*self._by_line.get(line, ()), *self.file_wide):
+                if not suppression.codes:
+                    found.append((suppression.line, "*"))
+                elif any(named.code == code for named in suppression.codes):
+                    found.append((suppression.line, code))
+        return found
+
+
+NO_COMMENTS: Final = (b"rulvar:", b"noqa")
+
+
+def read_comments(source: Source) -> Comments:
+    """Find the suppression comments of a file. Files without the words are not tokenised."""
+    lowered = source.data
+    if not any(word in lowered for word in NO_COMMENTS):
+        return Comments([], frozenset())
+    suppressions: list[Suppression] = []
+    trusted: set[int] = set()
+    for line, column, text, covers in _comment_tokens(source):
+        for match in _NATIVE.finditer(text):
+            if match[1].lower() == "deterministic":
+                trusted.add(line)
+            else:
+                suppressions.append(_native(match, line, column, covers))
+        match = _NOQA.search(text)
+        if match is not None and "RLV" in match[1].upper():
+            codes = _codes(match[1], column + match.start(1))
+            suppressions.append(
+                Suppression("noqa", line, covers, codes, column + match.start(), column + match.end(1))
+            )
+    return Comments(suppressions, frozenset(trusted))
+
+
+def _native(match: re.Match[str], line: int, column: int, covers: tuple[int, int]) -> Suppression:
+    codes = _codes(match[2], column + match.start(2)) if match[2] is not None else ()
+    return Suppression(
+        match[1].lower(), line, covers, codes, column + match.start(), column + match.end()
+    )
+
+
+def _codes(text: str, offset: int) -> tuple[Named, ...]:
+    return tuple(
+        Named(m.group().upper(), offset + m.start(), offset + m.end()) for m in _CODE.finditer(text)
+    )
+
+
+def _comment_tokens(source: Source) -> Iterator[tuple[int, int, str, tuple[int, int]]]:
+    """(line, column, text, lines spoken for) of each comment. A comment behind a text over several lines
+    speaks for all of them, since there is no other place for it."""
+    covers: dict[int, int] = {}
+    found: list[tuple[int, int, str]] = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
+            if token.type == tokenize.COMMENT:
+                found.append((token.start[0], token.start[1], token.string))
+            elif token.end[0] > token.start[0] and token.type not in _LAYOUT:
+                covers[token.end[0]] = token.start[0]
+    except (tokenize.TokenError, SyntaxError, IndentationError, ValueError):
+        found = [
+            (number, text.index("#"), text[text.index("#") :])
+            for number, text in enumerate(source.lines, 1)
+            if "#" in text
+        ]
+    for line, column, text in found:
+        yield line, column, text, (covers.get(line, line), line)
+
+
+_LAYOUT: Final = frozenset({tokenize.NEWLINE, tokenize.NL, tokenize.ENDMARKER, tokenize.DEDENT, tokenize.INDENT})

@@ -1,0 +1,43 @@
+"""What running a function may do that a replay would not repeat: root causes and the chain that leads to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position in a file; line and column are 1-based, the column in code points."""
+
+    path: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """An unstable read or side effect.
+
+    Attributes:
+        code: rule of the root cause.
+        what: what happens, in words, such as "`time.time()` reads the wall clock".
+        place: where it happens.
+        chain: (name, place of the call) from the outermost helper to the innermost.
+        severity: "error" or "warning".
+    """
+
+    code: str
+    what: str
+    place: Place
+    chain: tuple[tuple[str, Place], ...] = ()
+    severity: str = "error"
+
+    def through(self, name: str, place: Place) -> Cause:
+        """The same cause, reached by calling `name` at `place`."""
+        if len(self.chain) >= MAX_CHAIN:
+            return self
+        return Cause(self.code, self.what, self.place, ((name, place), *self.chain), self.severity)
+
+
+MAX_CHAIN: Final = 12

@@ -1,0 +1,48 @@
+"""Findings while they are being made: one per file, line and rule."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.decls import Module
+    from rulvar_lint.core.effects import Cause, Place
+
+Key = tuple[str, int, str]
+
+
+class Finding:
+    """One finding before its message is worded.
+
+    Attributes:
+        cause: what happens there, or what it leads to.
+        module: file it is reported in.
+        node: where it is reported.
+        fix: (applicability, message, [(node, replacement)]) or None.
+        places: (place, message) of related code.
+        sinks: what the unstable value flows into: (kind, line).
+    """
+
+    __slots__ = ("cause", "column", "end_column", "end_line", "fix", "line", "module", "node", "places", "sinks")
+
+    def __init__(self, module: Module, node: ast.AST, cause: Cause) -> None:
+        self.module = module
+        self.node = node
+        self.cause = cause
+        source = module.source
+        self.line: int = getattr(node, "lineno", 1)
+        self.column = source.column(self.line, getattr(node, "col_offset", 0))
+        self.end_line: int = getattr(node, "end_lineno", None) or self.line
+        self.end_column = source.column(self.end_line, getattr(node, "end_col_offset", None) or 0)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.AsyncFor | ast.With | ast.AsyncWith | ast.Try | ast.ExceptHandler):
+            self.end_line = self.line
+            self.end_column = len(source.line_text(self.line)) + 1
+        self.fix: Any = None
+        self.places: list[tuple[Place, str]] = []
+        self.sinks: list[tuple[str, int]] = []
+
+    @property
+    def key(self) -> Key:
+        """Findings with the same key are one finding."""
+        return (self.module.path, self.line, self.cause.code)

@@ -1,0 +1,228 @@
+"""Interpreting loops and comprehensions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from rulvar_lint.core.frame import Frame, Loop
+from rulvar_lint.core.operators import iterate
+from rulvar_lint.core.order import Pending, pending
+from rulvar_lint.core.statements import FALLS, JUMPS, LEAVES, assign, exec_block
+from rulvar_lint.core.values import Container, Set, Value, options_of
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.values import Env
+
+_MISSING: Final = object()
+
+
+def _loop_order(f: Frame, node: ast.AST, iterable: ast.expr, value: Value | None, what: str) -> Pending | None:
+    """The arbitrary order a loop runs in. For a set it is fixed by the loop itself."""
+    for option in options_of(value):
+        if isinstance(option, Set) and not option.stable:
+            text = f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every process"
+            return pending(f, node, text, iterable)
+        if isinstance(option, Container) and option.order is not None:
+            return option.order
+    return None
+
+
+def exec_for(f: Frame, node: ast.For | ast.AsyncFor) -> int:
+    value = f.ev[node.iter.__class__](f, node.iter)
+    if isinstance(node, ast.AsyncFor):
+        value = f.m.async_iterated(f, node, node.iter, value)
+    depth = len(f.guards)
+    if value is not None:
+        for hook in f.m.hooks.contexts:
+            hook(f, node, value, "for", node.iter)
+    element = iterate(f, node.iter, value) if value is not None else None
+    f.m.tick += 1
+    loop = Loop(node, f.m.tick)
+    loop.is_retry = any(guard.kind == "retry" for guard in f.guards[depth:])
+    loop.order = _loop_order(f, node, node.iter, value, "the loop") if value is not None else None
+    end = _run(f, node, loop, lambda: assign(f, node.target, element, node))
+    f.close_guards(depth)
+    return _else(f, node.orelse, end)
+
+
+def exec_while(f: Frame, node: ast.While) -> int:
+    f.m.tick += 1
+    loop = Loop(node, f.m.tick)
+
+    def test() -> None:
+        value = f.ev[node.test.__class__](f, node.test)
+        if value is not None:
+            f.m.test(f, node.test, value)
+
+    _run(f, node, loop, test)
+    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+    if endless and not _breaks(node.body):
+        return LEAVES
+    return _else(f, node.orelse, FALLS)
+
+
+def _breaks(body: list[ast.stmt]) -> bool:
+    """Whether a loop body has a `break` of its own."""
+    for node in body:
+        if isinstance(node, ast.Break):
+            return True
+        if isinstance(node, ast.For | ast.While | ast.AsyncFor):
+            if _breaks(node.orelse):
+                return True
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for name in ("body", "orelse", "finalbody"):
+            if _breaks(getattr(node, name, [])):
+                return True
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            if _breaks(part.body):
+                return True
+    return False
+
+
+def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: Callable[[], None]) -> int:
+    before = f.fork()
+    loop.before = before
+    outer_jumps, f.jumps = f.jumps, []
+    f.loops.append(loop)
+    try:
+        head()
+        end = exec_block(f, node.body)
+        if _carries(before, f.env):
+            head()
+            exec_block(f, node.body)
+    finally:
+        f.loops.pop()
+        jumps, f.jumps = f.jumps, outer_jumps
+    for env in jumps or ():
+        f.merge(env)
+    f.merge(before)
+    f.settle()
+    return end
+
+
+def _carries(before: Env, after: Env) -> bool:
+    """Whether an iteration changes what a variable is, so that the next one may see something new."""
+    for name, value in after.items():
+        if value is None or value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func"):
+            continue
+        old: Any = before.get(name, _MISSING)
+        if old is not _MISSING and old is not value and old.__class__ is not value.__class__:
+            return True
+    return False
+
+
+def _else(f: Frame, orelse: list[ast.stmt], end: int) -> int:
+    if orelse:
+        other = exec_block(f, orelse)
+        if end and other == LEAVES and end != JUMPS:
+            return LEAVES
+    return FALLS
+
+
+# Comprehensions
+
+
+def _generators(
+    f: Frame, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+) -> tuple[list[Loop], Pending | None, dict[str, Any]]:
+    """Bind the targets of a comprehension. The third result is what they hide."""
+    loops: list[Loop] = []
+    hidden: dict[str, Any] = {}
+    order: Pending | None = None
+    for generator in node.generators:
+        value = f.ev[generator.iter.__class__](f, generator.iter)
+        if generator.is_async:
+            value = f.m.async_iterated(f, node, generator.iter, value)
+        element = iterate(f, generator.iter, value) if value is not None else None
+        f.m.tick += 1
+        loop = Loop(node, f.m.tick)
+        loop.order = _loop_order(f, node, generator.iter, value, "the comprehension") if value is not None else None
+        order = order or loop.order
+        if isinstance(node, ast.SetComp):
+            loop.order = loop.order if _has_await(node) else None
+        for name in _target_names(generator.target):
+            hidden.setdefault(name, f.env.get(name, _MISSING))
+        loops.append(loop)
+        f.loops.append(loop)
+        assign(f, generator.target, element, generator)
+        for test in generator.ifs:
+            tested = f.ev[test.__class__](f, test)
+            if tested is not None:
+                f.m.test(f, test, tested)
+    return loops, order, hidden
+
+
+def _has_await(node: ast.AST) -> bool:
+    return any(isinstance(inner, ast.Await) for inner in ast.walk(node))
+
+
+def _target_names(target: ast.expr) -> list[str]:
+    return [inner.id for inner in ast.walk(target) if isinstance(inner, ast.Name)]
+
+
+def _close(f: Frame, loops: list[Loop], hidden: dict[str, Any]) -> None:
+    del f.loops[len(f.loops) - len(loops) :]
+    for name, value in hidden.items():
+        if value is _MISSING:
+            f.env.pop(name, None)
+        else:
+            f.env[name] = value
+
+
+def eval_sequence(f: Frame, node: ast.ListComp | ast.GeneratorExp) -> Value | None:
+    loops, order, hidden = _generators(f, node)
+    elem = f.ev[node.elt.__class__](f, node.elt)
+    _escapes(f, node, elem)
+    _close(f, loops, hidden)
+    made = f.new_seq("list" if isinstance(node, ast.ListComp) else "gen", None, elem)
+    made.order = order if order is None or not order.done else None
+    return made
+
+
+def eval_setcomp(f: Frame, node: ast.SetComp) -> Value | None:
+    loops, _, hidden = _generators(f, node)
+    elem = f.ev[node.elt.__class__](f, node.elt)
+    _escapes(f, node, elem)
+    _close(f, loops, hidden)
+    stable = getattr(elem, "type", "") == "builtins.int"
+    return f.new_set(elem, stable)
+
+
+def eval_dictcomp(f: Frame, node: ast.DictComp) -> Value | None:
+    loops, order, hidden = _generators(f, node)
+    f.ev[node.key.__class__](f, node.key)
+    elem = f.ev[node.value.__class__](f, node.value)
+    _escapes(f, node, elem)
+    _close(f, loops, hidden)
+    made = f.new_dict(None, elem)
+    made.order = order if order is None or not order.done else None
+    return made
+
+
+def _escapes(f: Frame, node: ast.AST, elem: Value | None) -> None:
+    """The element of a comprehension outlives its iteration."""
+    if elem is not None:
+        for hook in f.m.hooks.escaping:
+            hook(f, node, elem, "comprehension")
+
+
+def elements(f: Frame, node: ast.AST, value: Value | None) -> Value | None:
+    """The elements of a value, for unpacking."""
+    return iterate(f, node, value)
+
+
+EXPRESSIONS: Final[dict[type, Callable[[Frame, Any], Value | None]]] = {
+    ast.ListComp: eval_sequence,
+    ast.GeneratorExp: eval_sequence,
+    ast.SetComp: eval_setcomp,
+    ast.DictComp: eval_dictcomp,
+}
+STATEMENTS: Final[dict[type, Callable[[Frame, Any], int]]] = {
+    ast.For: exec_for,
+    ast.AsyncFor: exec_for,
+    ast.While: exec_while,
+}

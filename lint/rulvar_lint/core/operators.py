@@ -1,0 +1,193 @@
+"""Operators on abstract values, and values that become text."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from rulvar_lint.core.expressions import FLOAT, INT, STR, is_int
+from rulvar_lint.core.order import order_of, see_order
+from rulvar_lint.core.values import (
+    Bound,
+    Const,
+    Container,
+    Dict,
+    Inst,
+    Obj,
+    Seq,
+    Set,
+    Star,
+    Union,
+    Unknown,
+    Value,
+    element_of,
+    join,
+    merge_taint,
+    options_of,
+    with_taint,
+)
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.frame import Frame
+
+_SET_OPS: Final = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
+_SPECIAL: Final = {
+    ast.Add: "__add__",
+    ast.Sub: "__sub__",
+    ast.Mult: "__mul__",
+    ast.Div: "__truediv__",
+    ast.Mod: "__mod__",
+    ast.BitOr: "__or__",
+    ast.BitAnd: "__and__",
+    ast.RShift: "__rshift__",
+    ast.LShift: "__lshift__",
+    ast.FloorDiv: "__floordiv__",
+    ast.MatMult: "__matmul__",
+    ast.Pow: "__pow__",
+    ast.BitXor: "__xor__",
+}
+
+
+def binary(f: Frame, node: ast.AST, op: ast.operator, left: Value | None, right: Value | None) -> Value | None:
+    """`left op right`; at least one side is known."""
+    taint = merge_taint(left.taint if left else None, right.taint if right else None)
+    if isinstance(op, _SET_OPS):
+        made = _set_operation(f, op, left, right)
+        if made is not None:
+            return made
+    if isinstance(op, ast.Mod) and is_text(left):
+        text_arguments(f, node, right)
+        return with_taint(STR, taint)
+    if isinstance(op, ast.Add | ast.Mult):
+        made = _concatenate(f, left, right)
+        if made is not None:
+            return made
+    for side, name in ((left, _SPECIAL.get(type(op))), (right, "__r" + _SPECIAL.get(type(op), "  ")[2:])):
+        if isinstance(side, Inst) and name:
+            return f.m.call_special(f, node, side, name, [right if side is left else left])
+        if isinstance(side, Obj):
+            result = f.m.catalog.result(f"{side.type}.{name}")
+            if result is not None:
+                return Obj(result, taint)
+    if is_text(left) or is_text(right):
+        return with_taint(STR, taint)
+    if is_int(left) and is_int(right) and not isinstance(op, ast.Div):
+        return with_taint(INT, taint)
+    if _is_float(left) or _is_float(right):
+        return with_taint(FLOAT, taint)
+    return Unknown(taint) if taint is not None else None
+
+
+def is_text(value: Value | None) -> bool:
+    """Whether a value is certainly a string."""
+    if isinstance(value, Const):
+        return isinstance(value.value, str)
+    return isinstance(value, Obj) and value.type == "builtins.str"
+
+
+def _is_float(value: Value | None) -> bool:
+    if isinstance(value, Const):
+        return isinstance(value.value, float)
+    return isinstance(value, Obj) and value.type == "builtins.float"
+
+
+def _set_operation(f: Frame, op: ast.operator, left: Value | None, right: Value | None) -> Value | None:
+    """Sets and the key views of mappings give sets."""
+    sides = [option for side in (left, right) for option in options_of(side)]
+    for option in sides:
+        is_view = isinstance(option, Seq) and option.kind == "keys"
+        if isinstance(option, Set) or is_view:
+            stable = all(isinstance(o, Set) and o.stable for o in sides) and None not in (left, right)
+            if isinstance(op, ast.Sub | ast.BitAnd) and isinstance(left, Set) and left.stable:
+                stable = True
+            return f.new_set(element_of(option) if isinstance(option, Container) else None, stable)
+    if isinstance(op, ast.BitOr) and isinstance(left, Dict) and isinstance(right, Dict):
+        made = f.new_dict({**left.entries, **right.entries}, join(left.elem, right.elem))
+        made.order = left.order or right.order
+        return made
+    return None
+
+
+def _concatenate(f: Frame, left: Value | None, right: Value | None) -> Value | None:
+    sides = [side for side in (left, right) if isinstance(side, Seq)]
+    if not sides:
+        return None
+    items: list[Value | None] = []
+    order = None
+    for side in sides:
+        items += side.items if side.items is not None else [Star(side)]
+        order = order or side.order
+    if len(sides) == 1:
+        items.append(Star(None))
+    made = f.new_seq(sides[0].kind, items)
+    made.order = order
+    return made
+
+
+def text(f: Frame, node: ast.AST, value: Value, whole: bool = True) -> None:
+    """A value is turned into text at `node`; `whole` is false when a format specification says how."""
+    if isinstance(value, Union):
+        for option in value.options:
+            text(f, node, option, whole)
+        return
+    if isinstance(value, Container):
+        see_order(f, node, value, "writes out")
+        if isinstance(value, Seq) and value.items:
+            for item in value.items:
+                if item is not None and not isinstance(item, Star):
+                    text(f, node, item)
+        elif isinstance(value, Dict):
+            for item in value.entries.values():
+                if item is not None:
+                    text(f, node, item)
+        if value.elem is not None:
+            text(f, node, value.elem)
+    for hook in f.m.hooks.text:
+        hook(f, node, value)
+
+
+def text_arguments(f: Frame, node: ast.AST, value: Value | None) -> None:
+    """The values that `%` or `str.format` writes out."""
+    if isinstance(value, Seq) and value.kind == "tuple" and value.items is not None:
+        for item in value.items:
+            if item is not None and not isinstance(item, Star):
+                text(f, node, item)
+    elif value is not None:
+        text(f, node, value)
+
+
+def iterate(f: Frame, node: ast.AST, value: Value | None) -> Value | None:
+    """The elements that a `for` over `value` sees. Special methods of project classes are called."""
+    found: Value | None = None
+    for option in options_of(value):
+        found = join(found, _elements(f, node, option))
+    return found
+
+
+def _elements(f: Frame, node: ast.AST, value: Value) -> Value | None:
+    if isinstance(value, Dict):
+        return Unknown(value.taint) if value.taint is not None else None
+    if isinstance(value, Container):
+        return element_of(value)
+    if isinstance(value, Inst):
+        for name, step in (("__iter__", "__next__"), ("__aiter__", "__anext__")):
+            made = f.m.call_special(f, node, value, name, [])
+            if made is value or (made is not None and isinstance(made, Inst)):
+                return f.m.result_of(f.m.call_special(f, node, made, step, []))
+            if made is not None:
+                return iterate(f, node, made)
+        return None
+    if isinstance(value, Obj | Bound) or hasattr(value, "path"):
+        path = getattr(value, "path", None) or getattr(value, "type", "")
+        element = f.m.catalog.element(path)
+        if element is not None:
+            return Obj(element, value.taint)
+        if isinstance(value, Obj) and "." in value.type and value.type.partition(".")[0] != "builtins":
+            return Obj(f"{value.type}.__iter__", value.taint)
+    return Unknown(value.taint) if value.taint is not None else None
+
+
+def order_through(f: Frame, node: ast.AST, value: Value | None, made: Container, verb: str) -> Container:
+    """A container made from `value` in its order."""
+    made.order = order_of(f, node, value, verb)
+    return made

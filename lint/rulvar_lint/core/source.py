@@ -1,0 +1,121 @@
+"""One source file: its bytes, text, lines and syntax tree. Positions are turned into code points only here."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+import warnings
+from dataclasses import dataclass
+from typing import Final
+
+_NEWLINE: Final = re.compile(r"\r\n|\r|\n")
+_BOM: Final = b"\xef\xbb\xbf"
+
+# Python frames do not use the C stack, so a deep tree may be walked with a deep stack.
+DEEP: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class ParseFailure:
+    """Why a file does not parse. The line and column are 1-based."""
+
+    line: int
+    column: int
+    message: str
+
+
+class Source:
+    """Text of one file. `path` is relative to the project root and uses forward slashes."""
+
+    __slots__ = ("_failure", "_lines", "_text", "_tree", "data", "path")
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.data = data
+        self._text: str | None = None
+        self._lines: list[str] | None = None
+        self._tree: ast.Module | None = None
+        self._failure: ParseFailure | None = None
+
+    @property
+    def text(self) -> str:
+        """The decoded text, line endings as they are. Undecodable bytes become U+FFFD."""
+        if self._text is None:
+            self._text = decode(self.data)
+        return self._text
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines as the parser counts them, without their endings."""
+        if self._lines is None:
+            self._lines = _NEWLINE.split(self.text)
+        return self._lines
+
+    def line_text(self, line: int) -> str:
+        """Line `line` (1-based), or an empty text beyond the end."""
+        lines = self.lines
+        return lines[line - 1] if 0 < line <= len(lines) else ""
+
+    def column(self, line: int, offset: int) -> int:
+        """The 1-based column in code points of a 0-based offset in UTF-8 bytes."""
+        text = self.line_text(line)
+        if text.isascii():
+            return offset + 1
+        return len(text.encode("utf-8", "surrogatepass")[:offset].decode("utf-8", "ignore")) + 1
+
+    def parse(self) -> ast.Module | ParseFailure:
+        """The syntax tree, or why there is none."""
+        if self._tree is None and self._failure is None:
+            result = parse(self.data)
+            if isinstance(result, ParseFailure):
+                self._failure = result
+            else:
+                self._tree = result
+        return self._tree if self._tree is not None else self._failure  # type: ignore[return-value]
+
+    def release_tree(self) -> None:
+        """Forget the tree, which is by far the largest part."""
+        self._tree = None
+
+
+def decode(data: bytes) -> str:
+    """The text of a Python file: by its byte order mark or coding line, else UTF-8."""
+    body = data[3:] if data.startswith(_BOM) else data
+    encoding = encoding_of(data)
+    try:
+        return body.decode(encoding)
+    except (UnicodeDecodeError, LookupError):
+        return body.decode("utf-8", "replace")
+
+
+def encoding_of(data: bytes) -> str:
+    """The encoding that the file declares; `utf-8` if it declares none or an unknown one."""
+    if not (data.startswith(_BOM) or b"coding" in data[:400]):
+        return "utf-8"
+    try:
+        name, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except (SyntaxError, UnicodeDecodeError):
+        return "utf-8"
+    return "utf-8" if name == "utf-8-sig" else name
+
+
+def parse(data: bytes) -> ast.Module | ParseFailure:
+    """Parse a file. Whatever is wrong with it comes back as a value."""
+    limit = sys.getrecursionlimit()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sys.setrecursionlimit(max(limit, DEEP))
+            return ast.parse(data)
+    except SyntaxError as err:
+        return ParseFailure(max(err.lineno or 1, 1), max(err.offset or 1, 1), err.msg or "bad syntax")
+    except (ValueError, UnicodeError) as err:
+        line = data[: data.find(b"\0")].count(b"\n") + 1 if b"\0" in data else 1
+        return ParseFailure(line, 1, str(err))
+    except (RecursionError, MemoryError):
+        return ParseFailure(1, 1, "nested too deeply to be parsed")
+    finally:
+        sys.setrecursionlimit(limit)

@@ -1,0 +1,282 @@
+"""Which module-level names, class attributes and instance attributes code changes after import."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from rulvar_lint.core.classes import order_of_classes
+from rulvar_lint.core.containers import MUTATORS
+from rulvar_lint.core.decls import statements
+from rulvar_lint.core.freevars import bound_in
+from rulvar_lint.core.values import Class, Const, Container, Ext, Func, Inst, LazyImport, ModuleRef, Obj, Value
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.decls import ClassDecl, Module
+    from rulvar_lint.core.machine import Machine
+
+CONSTRUCTORS: Final = frozenset(
+    "__init__ __new__ __post_init__ __init_subclass__ __set_name__ __attrs_post_init__ model_post_init".split()
+)
+_FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Usage:
+    """What the functions of one module change. Function names say who does it."""
+
+    __slots__ = ("attributes", "called", "foreign", "names", "referenced", "self_attributes")
+
+    def __init__(self, module: Module) -> None:
+        # global name -> functions that change the object or rebind the name
+        self.names: dict[str, set[str]] = {}
+        # (global name, attribute) -> functions that set the attribute
+        self.attributes: dict[tuple[str, str], set[str]] = {}
+        # attribute of `self` -> methods that set it or change what it holds
+        self.self_attributes: dict[str, set[str]] = {}
+        # (global name, attribute) -> functions that change `name.attribute` as a container
+        self.foreign: dict[tuple[str, str], set[str]] = {}
+        self.referenced: set[str] = set()
+        self.called: set[str] = set()
+        self._scan(module)
+
+    def _scan(self, module: Module) -> None:
+        functions: list[_FunctionNode] = []
+        for node in statements(module.tree.body):
+            if isinstance(node, _FunctionNode):
+                functions.append(node)
+        inner = {n for fn in functions for n in statements(fn.body) if isinstance(n, _FunctionNode)}
+        in_functions: set[ast.AST] = set()
+        for fn in functions:
+            if fn not in inner:
+                self._function(fn, frozenset(), fn.name)
+                for stmt in fn.body:
+                    in_functions.update(ast.walk(stmt))
+        for node in ast.walk(module.tree):
+            if node in in_functions:
+                continue
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self.called.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                self.called.add(node.attr)
+
+    def _function(self, fn: _FunctionNode, outer: frozenset[str], name: str) -> None:
+        declared = {n for s in statements(fn.body) if isinstance(s, ast.Global) for n in s.names}
+        args = fn.args
+        params = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
+        params |= {a.arg for a in (args.vararg, args.kwarg) if a is not None}
+        local = outer | ((bound_in([*fn.body]) | params) - declared)
+        first = args.args[0].arg if args.args else ""
+        todo: list[ast.AST] = list(fn.body)
+        while todo:
+            node = todo.pop()
+            if isinstance(node, _FunctionNode):
+                self._function(node, frozenset(local), name)
+                continue
+            self._node(node, local, declared, first, name)
+            todo.extend(ast.iter_child_nodes(node))
+
+    def _node(self, node: ast.AST, local: set[str] | frozenset[str], declared: set[str], first: str, name: str) -> None:
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                if node.id not in local:
+                    self.referenced.add(node.id)
+            elif node.id in declared:
+                self.names.setdefault(node.id, set()).add(name)
+        elif isinstance(node, ast.Attribute):
+            if isinstance(node.ctx, ast.Load):
+                self.referenced.add(node.attr)
+            else:
+                self._set_attribute(node, local, first, name)
+        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            self._change(node.value, local, first, name)
+        elif isinstance(node, ast.Call):
+            func = node.func
+            if isinstance(func, ast.Attribute) and func.attr in MUTATORS:
+                self._change(func.value, local, first, name)
+            elif isinstance(func, ast.Name) and func.id in ("next", "setattr", "delattr") and node.args:
+                self._change(node.args[0], local, first, name)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            if node.target.id in declared:
+                self.names.setdefault(node.target.id, set()).add(name)
+
+    def _set_attribute(self, node: ast.Attribute, local: set[str] | frozenset[str], first: str, name: str) -> None:
+        base = node.value
+        if isinstance(base, ast.Name):
+            if base.id == first and first in ("self", "cls"):
+                self.self_attributes.setdefault(node.attr, set()).add(name)
+            elif base.id not in local:
+                self.attributes.setdefault((base.id, node.attr), set()).add(name)
+        else:
+            self._change(base, local, first, name)
+
+    def _change(self, base: ast.expr, local: set[str] | frozenset[str], first: str, name: str) -> None:
+        """The object that an expression gives is changed."""
+        while isinstance(base, ast.Subscript):
+            base = base.value
+        if isinstance(base, ast.Name):
+            if base.id not in local:
+                self.names.setdefault(base.id, set()).add(name)
+        elif isinstance(base, ast.Attribute):
+            root = base.value
+            if isinstance(root, ast.Name):
+                if root.id == first and first in ("self", "cls"):
+                    self.self_attributes.setdefault(base.attr, set()).add(name)
+                elif root.id not in local:
+                    self.foreign.setdefault((root.id, base.attr), set()).add(name)
+
+    def import_only(self, functions: set[str]) -> bool:
+        """Whether the functions run only while the module is imported: used at top level and nowhere else."""
+        return all(name in self.called and name not in self.referenced for name in functions)
+
+
+def usage_of(module: Module) -> Usage:
+    """The usage of a module, computed once."""
+    if not isinstance(module.usage, Usage):
+        module.usage = Usage(module)
+    return module.usage
+
+
+def is_mutated(m: Machine, module: Module, name: str, value: Value | None) -> bool:
+    """Whether code other than import code changes the global `name`."""
+    known = module.changed_names.get(name)
+    if known is None:
+        known = module.changed_names[name] = _is_mutated(m, module, name, value)
+    return known
+
+
+def _is_mutated(m: Machine, module: Module, name: str, value: Value | None) -> bool:
+    if isinstance(value, Func | Class | ModuleRef | Ext | LazyImport):
+        return False
+    if isinstance(value, Obj) and value.type.startswith(("logging.", "contextvars.")):
+        return False
+    holder = _defining(m, module, name)
+    if holder is not module:
+        return is_mutated(m, holder, _original(module, name), value)
+    usage = usage_of(module)
+    changers = usage.names.get(name, set())
+    if isinstance(value, Inst):
+        changers = set()
+    if changers and not _only_at_import(m, module, changers):
+        return True
+    return not isinstance(value, Inst) and _changed_elsewhere(m, module, name, isinstance(value, Const))
+
+
+def _defining(m: Machine, module: Module, name: str) -> Module:
+    """The module that a global name is imported from, if it is."""
+    for node in statements(module.tree.body):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    path = m.files.find(m.absolute(module, node.module or "", node.level), module.path)
+                    found = m.load(path, module) if path else None
+                    if found is not None and found is not module:
+                        return found
+    return module
+
+
+def _original(module: Module, name: str) -> str:
+    for node in statements(module.tree.body):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return alias.name
+    return name
+
+
+def _only_at_import(m: Machine, module: Module, functions: set[str]) -> bool:
+    if not usage_of(module).import_only(functions):
+        # Perhaps another module applies them as decorators.
+        if any(name in usage_of(module).referenced for name in functions):
+            return False
+        return all(_applied_elsewhere(m, module, name) for name in functions)
+    return not any(_called_elsewhere(m, module, name) for name in functions)
+
+
+def _others(m: Machine, module: Module, name: str) -> list[Module]:
+    m.words.setdefault(module.path, set()).add(name)
+    found = []
+    for path in m.files.mentions(name):
+        if path != module.path:
+            other = m.files.module(path)
+            if other is not None and not other.is_test:
+                m.edges.setdefault(module.path, set()).add(path)
+                found.append(other)
+    return found
+
+
+def _called_elsewhere(m: Machine, module: Module, name: str) -> bool:
+    return any(name in usage_of(other).referenced for other in _others(m, module, name))
+
+
+def _applied_elsewhere(m: Machine, module: Module, name: str) -> bool:
+    others = _others(m, module, name)
+    return any(name in usage_of(o).called for o in others) and not any(name in usage_of(o).referenced for o in others)
+
+
+def _changed_elsewhere(m: Machine, module: Module, name: str, scalar: bool) -> bool:
+    """Whether another module changes the object or rebinds the name through the module."""
+    for other in _others(m, module, name):
+        usage = usage_of(other)
+        for alias, member in _imports_of(m, other, module):
+            if member == name and not scalar and alias in usage.names and not _only_at_import(m, other, usage.names[alias]):
+                return True
+            if member == "" and ((alias, name) in usage.attributes or (not scalar and (alias, name) in usage.foreign)):
+                return True
+    return False
+
+
+def _imports_of(m: Machine, other: Module, module: Module) -> list[tuple[str, str]]:
+    """(local name, imported name or "" for the module itself) of what `other` imports from `module`."""
+    found: list[tuple[str, str]] = []
+    for node in statements(other.tree.body):
+        if isinstance(node, ast.ImportFrom):
+            base = m.absolute(other, node.module or "", node.level)
+            path = m.files.find(base, other.path)
+            for alias in node.names:
+                if path == module.path:
+                    found.append((alias.asname or alias.name, alias.name))
+                elif m.files.find(f"{base}.{alias.name}", other.path) == module.path:
+                    found.append((alias.asname or alias.name, ""))
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if m.files.find(alias.name, other.path) == module.path and (alias.asname or "." not in alias.name):
+                    found.append((alias.asname or alias.name, ""))
+    return found
+
+
+def attribute_mutated(m: Machine, decl: ClassDecl, name: str) -> bool:
+    """Whether methods other than constructors set the attribute `name` of an instance, or change what it holds."""
+    for cls in order_of_classes(decl):
+        usage = usage_of(cls.module)
+        methods = {n.name for n in cls.node.body if isinstance(n, _FunctionNode)}
+        changers = (usage.self_attributes.get(name, set()) & methods) - CONSTRUCTORS
+        if changers and not _only_at_import(m, cls.module, changers):
+            return True
+        for (root, attr), functions in (*usage.attributes.items(), *usage.foreign.items()):
+            if attr == name and functions and _is_instance_of(m, cls.module, root, decl):
+                return True
+    return False
+
+
+def _is_instance_of(m: Machine, module: Module, name: str, decl: ClassDecl) -> bool:
+    value = m.static_global(module, name)
+    return isinstance(value, Inst) and value.decl is decl
+
+
+def class_attribute_mutated(m: Machine, owner: ClassDecl, name: str, value: Value | None) -> bool:
+    """Whether code changes a class attribute after import."""
+    usage = usage_of(owner.module)
+    if isinstance(value, Func):
+        return False
+    setters = usage.attributes.get((owner.name, name), set())
+    if setters and not _only_at_import(m, owner.module, setters):
+        return True
+    if isinstance(value, Container):
+        changers = usage.self_attributes.get(name, set()) | usage.foreign.get((owner.name, name), set())
+        return bool(changers) and not _only_at_import(m, owner.module, changers)
+    return False
+
+
+def is_attribute_assigned(m: Machine, module: Module, name: str, attr: str) -> bool:
+    """Whether functions set the attribute `attr` of the global `name`."""
+    return bool(usage_of(module).attributes.get((name, attr)))

@@ -1,0 +1,303 @@
+"""RLV305, RLV306, RLV310, RLV405: what a step body may do, and what it must be."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Final
+
+from rulvar_lint.core.effects import Cause
+from rulvar_lint.core.frame import STEP
+from rulvar_lint.core.values import (
+    Class,
+    Const,
+    Container,
+    Coro,
+    CtxMember,
+    Ext,
+    Func,
+    Inst,
+    Obj,
+    Partial,
+    Seq,
+    Set,
+    Union,
+    Unknown,
+    Value,
+    options_of,
+)
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.ctxcalls import CtxCall
+    from rulvar_lint.core.frame import Frame
+    from rulvar_lint.core.hooks import Hooks
+    from rulvar_lint.core.machine import Result
+
+
+def install(hooks: Hooks) -> None:
+    """Listen to what these rules judge."""
+    hooks.nested.append(_nested)
+    hooks.step.append(_step)
+    hooks.mutation.append(_mutation)
+    hooks.store.append(_store)
+    hooks.store_item.append(_store_item)
+    hooks.store_name.append(_store_name)
+
+
+# RLV305
+
+
+def _nested(f: Frame, node: ast.AST) -> None:
+    if f.step is not None and f.step.kind == "step":
+        _report_nested(f, node)
+
+
+def _report_nested(f: Frame, node: ast.AST) -> None:
+    cause = Cause("RLV305", "a step body does journaled work, which is skipped when the step is replayed", f.place(node))
+    f.m.report(f, node, cause)
+
+
+# RLV310, RLV405
+
+
+def _step(f: Frame, call: CtxCall, fn: Value | None, result: Result | None) -> None:
+    if f.mode == STEP:
+        return
+    expr = call.expr("fn")
+    if result is not None and result.journals and result.frame is not None and result.frame.depth > 0:
+        _report_nested(f, call.node)
+    if isinstance(fn, CtxMember) or (isinstance(fn, Partial) and isinstance(fn.func, CtxMember)):
+        _report_nested(f, call.node)
+        return
+    if expr is None:
+        return
+    if _is_eager(f, expr, fn):
+        start, end = call.args.marks.get(expr, (0, 0))
+        f.m.drop(start, end)
+        f.emit(
+            call.node,
+            Cause("RLV310", f"`{f.segment(expr)}` is called at once instead of being passed as a function", f.place(call.node)),
+            fix=_wrap(f, expr),
+        )
+        return
+    _result(f, call, fn, result)
+
+
+_FACTORY: Final = re.compile(
+    r"(^|_)(make|build|create|get|bind|wrap|partial|factory|curry|compose|prepare|defer|lazy|thunk|callback|handler|"
+    r"loader|fetcher|getter|runner|caller|for|with|fn|func|using)(_|$)|Factory$|er$",
+)
+
+
+def _is_eager(f: Frame, expr: ast.expr, fn: Value | None) -> bool:
+    """Whether the step function is the result of a call rather than a function."""
+    if isinstance(expr, ast.Await):
+        return True
+    options = options_of(fn)
+    if any(isinstance(option, Func | Partial | Class | CtxMember) for option in options):
+        return False
+    if any(isinstance(option, Coro) for option in options):
+        return True
+    if any(isinstance(option, Inst) for option in options):
+        return isinstance(expr, ast.Call) and not any(
+            "__call__" in cls.attrs for option in options if isinstance(option, Inst) for cls in [option.decl]
+        )
+    if not isinstance(expr, ast.Call):
+        return any(isinstance(option, Const | Container) for option in options)
+    if any(isinstance(option, Ext) and option.receiver is None for option in options):
+        return False
+    return _called_value_is_data(f, expr)
+
+
+_MAKERS: Final = frozenset(
+    """functools.partial operator.itemgetter operator.attrgetter operator.methodcaller functools.partialmethod
+    functools.lru_cache functools.cache functools.wraps functools.singledispatch builtins.getattr""".split()
+)
+
+
+def _called_value_is_data(f: Frame, expr: ast.Call) -> bool:
+    func = expr.func
+    callee = _quietly(f, func)
+    if isinstance(callee, Ext):
+        if callee.path in _MAKERS:
+            return False
+        if callee.path[0] != "." and (f.m.catalog.effects(callee.path) or callee.path.partition(".")[0] in f.m.stdlib):
+            return True
+    if isinstance(callee, Func):
+        return _returns_data(callee)
+    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    return bool(name) and not _FACTORY.search(name)
+
+
+def _returns_data(func: Func) -> bool:
+    """Whether a project function that gives an unknown value is no factory, by its annotation."""
+    returns = getattr(func.decl.node, "returns", None)
+    return returns is None or "Callable" not in ast.dump(returns)
+
+
+def _quietly(f: Frame, expr: ast.expr) -> Value | None:
+    """The value of a name or attribute, without findings."""
+    mark = f.m.quiet(f)
+    value = f.ev[expr.__class__](f, expr) if isinstance(expr, ast.Name | ast.Attribute) else None
+    f.m.loud(f, mark)
+    return value
+
+
+def _wrap(f: Frame, expr: ast.expr) -> object:
+    inner = expr.value if isinstance(expr, ast.Await) else expr
+    if any(isinstance(n, ast.Await | ast.Yield | ast.NamedExpr) for n in ast.walk(inner)):
+        return None
+    text = ast.get_source_segment(f.module.source.text, inner)
+    if text is None:
+        return None
+    return ("safe", "Pass a function", [(expr, f"lambda: {text}")], "replace")
+
+
+_HANDLES: Final = {
+    "io.IOBase": "a file handle",
+    "socket.socket": "a socket",
+    "requests.Response": "a raw HTTP response",
+    "httpx.Response": "a raw HTTP response",
+    "aiohttp.ClientResponse": "a raw HTTP response",
+    "urllib3.Response": "a raw HTTP response",
+    "http.client.HTTPResponse": "a raw HTTP response",
+    "threading.Lock": "a lock",
+    "threading.RLock": "a lock",
+    "threading.Event": "an event",
+    "threading.Thread": "a thread",
+    "threading.Semaphore": "a lock",
+    "threading.Condition": "a lock",
+    "asyncio.Lock": "a lock",
+    "asyncio.Semaphore": "a lock",
+    "asyncio.Event": "an event",
+    "asyncio.Queue": "a queue",
+    "queue.Queue": "a queue",
+    "builtins.bytes": "bytes",
+    "sqlite3.Connection": "a connection",
+    "sqlite3.Cursor": "a cursor",
+    "asyncpg.Connection": "a connection",
+    "psycopg.Connection": "a connection",
+    "psycopg.AsyncConnection": "a connection",
+    "io.BytesIO": "a buffer",
+    "io.StringIO": "a buffer",
+    "re.Pattern": "a compiled pattern",
+    "subprocess.Popen": "a process",
+    "zipfile.ZipFile": "an archive",
+    "httpx.AsyncClient": "a client",
+    "httpx.Client": "a client",
+    "requests.Session": "a client",
+    "aiohttp.ClientSession": "a client",
+    "hashlib.Hash": "a hash object",
+}
+_ITERATORS: Final = {"gen": "a generator", "map": "a map", "filter": "a filter", "zip": "a zip", "iter": "an iterator", "keys": "a view of a mapping"}
+
+
+def _result(f: Frame, call: CtxCall, fn: Value | None, result: Result | None) -> None:
+    value = result.value if result is not None else _result_of(f, fn)
+    returns = "returns" in call.args.kw
+    for option in options_of(value):
+        kind = _unserialisable(option, returns)
+        if kind is not None:
+            f.emit(call.node, Cause("RLV405", f"the step returns {kind}, which is not JSON", f.place(call.node)))
+            return
+
+
+def _result_of(f: Frame, fn: Value | None) -> Value | None:
+    """The result of a step function that is not part of the project."""
+    for option in options_of(fn):
+        func = option.func if isinstance(option, Partial) else option
+        if isinstance(func, Ext):
+            path = func.path
+            if path in ("builtins.set", "builtins.frozenset"):
+                return Set()
+            if path in ("builtins.map", "builtins.filter", "builtins.zip"):
+                return Seq(path.rpartition(".")[2])
+            if path in ("builtins.bytes", "builtins.bytearray"):
+                return Obj("builtins.bytes")
+            kind = f.m.catalog.result(path)
+            if kind is not None:
+                return Obj(kind)
+    return None
+
+
+def _unserialisable(value: Value, returns: bool) -> str | None:
+    if isinstance(value, Coro):
+        return _unserialisable(value.result, returns) if value.result is not None else None
+    if isinstance(value, Set):
+        return None if returns else "a set"
+    if isinstance(value, Seq):
+        return _ITERATORS.get(value.kind) or _inner(value.items or [value.elem], returns)
+    if isinstance(value, Container):
+        return _inner([*getattr(value, "entries", {}).values(), value.elem], returns)
+    if isinstance(value, Func | Partial):
+        return "a function"
+    if isinstance(value, Const) and isinstance(value.value, bytes):
+        return None if returns else "bytes"
+    if isinstance(value, Obj):
+        kind = _HANDLES.get(value.type)
+        return None if returns and kind == "bytes" else kind
+    return None
+
+
+def _inner(values: list[Value | None], returns: bool) -> str | None:
+    for value in values:
+        for option in options_of(value):
+            found = _unserialisable(option, returns)
+            if found is not None:
+                return f"{found} inside its result"
+    return None
+
+
+# RLV306
+
+
+def is_outer(f: Frame, value: Value | None) -> bool:
+    """Whether data comes from outside the step body that is running."""
+    for option in options_of(value):
+        if isinstance(option, Unknown) and option.outer:
+            return True
+        if isinstance(option, Container) and option.home is not f.step:
+            return True
+        if isinstance(option, Inst) and option.home is not f.step and option.scope != "module":
+            return True
+    return False
+
+
+def _in_step(f: Frame) -> bool:
+    return f.mode == STEP and f.step is not None and f.step.kind == "step"
+
+
+def _lost(f: Frame, node: ast.AST, what: str) -> None:
+    cause = Cause("RLV306", f"{what} inside a step body is lost when the step is replayed", f.place(node))
+    assert f.step is not None
+    if f.depth == 0 or f.decl is f.step.decl:
+        f.m.report(f, node, cause)
+    else:
+        f.outward.setdefault("RLV306", cause)
+
+
+def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
+    if _in_step(f) and isinstance(receiver, Container | Union) and is_outer(f, receiver):
+        _lost(f, node, f"`{method}` on outer data")
+
+
+def _store(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, name: str, value: Value | None) -> None:
+    if not _in_step(f) or not is_outer(f, base):
+        return
+    assert f.step is not None
+    if f.depth == 0 or f.decl is f.step.decl:
+        _lost(f, node, f"setting `{name}` of outer data")
+
+
+def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
+    if _in_step(f) and is_outer(f, base):
+        _lost(f, node, "a write to outer data")
+
+
+def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | None) -> None:
+    if not _in_step(f):
+        return
+    owner = f.owner_of(name)
+    if kind == "global" or owner is None or owner.step is not f.step:
+        _lost(f, node, f"setting the {kind} `{name}`")

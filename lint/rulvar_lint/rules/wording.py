@@ -1,0 +1,162 @@
+"""From findings to diagnostics: the message, the chain as related places, and the edits of a fix."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from rulvar_lint.core.diagnostic import Diagnostic, Edit, Fix, Related
+from rulvar_lint.rules.pages import DOCS, RULES
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.findings import Finding
+
+_SINKS: Final = {
+    "prompt": "it flows into the prompt of line {line}, which re-keys the call: it is paid again on every resume",
+    "key": "it flows into the key of line {line}, which re-keys the call: it is paid again on every resume",
+    "label": "it flows into the label of line {line}",
+    "deps": "it flows into the deps of line {line}, which re-keys the step: it runs again on every resume",
+    "args": "it flows into the arguments of line {line}, which re-keys the child: it runs again on every resume",
+    "branch": "the branch taken on line {line} can differ on replay",
+    "result": "the recorded result differs between the run and its replay",
+}
+
+
+def url_of(code: str) -> str:
+    """Where the rule is described."""
+    rule = RULES[code]
+    return f"{DOCS}{rule.family}.md#{code.lower()}-{rule.name}"
+
+
+def plain(
+    code: str, path: str, line: int, column: int, end_column: int, what: str, fix: Fix | None = None
+) -> Diagnostic:
+    """A diagnostic within one line."""
+    rule = RULES[code]
+    return Diagnostic(
+        path, line, column, line, end_column, code, rule.name, rule.severity, f"{what}; {rule.advice}", url_of(code), (), fix
+    )
+
+
+def word(finding: Finding) -> Diagnostic:
+    """The diagnostic of a finding."""
+    cause = finding.cause
+    rule = RULES[cause.code]
+    what = cause.what
+    if cause.chain:
+        names = " \u2192 ".join(f"`{name}`" for name, _ in cause.chain)
+        what = f"{names}: {what}"
+    sinks = _worded_sinks(finding)
+    return Diagnostic(
+        path=finding.module.path,
+        line=finding.line,
+        column=finding.column,
+        end_line=finding.end_line,
+        end_column=finding.end_column,
+        code=cause.code,
+        name=rule.name,
+        severity=cause.severity or rule.severity,  # type: ignore[arg-type]
+        message=f"{what}{sinks}; {rule.advice}",
+        url=url_of(cause.code),
+        related=_related(finding),
+        fix=fix_of(finding),
+    )
+
+
+def _worded_sinks(finding: Finding) -> str:
+    parts = []
+    for kind, line in finding.sinks[:1]:
+        text = _SINKS.get(kind)
+        if text is not None:
+            parts.append(text.format(line=line))
+    return "".join(f"; {part}" for part in parts)
+
+
+def _related(finding: Finding) -> tuple[Related, ...]:
+    cause = finding.cause
+    found: list[Related] = []
+    for name, place in cause.chain[1:]:
+        found.append(Related(place.path, place.line, place.column, f"calls `{name}`"))
+    here = (finding.module.path, finding.line)
+    if (cause.place.path, cause.place.line) != here:
+        found.append(Related(cause.place.path, cause.place.line, cause.place.column, cause.what))
+    for place, message in finding.places:
+        found.append(Related(place.path, place.line, place.column, message))
+    return tuple(found)
+
+
+# Fixes
+
+
+def fix_of(finding: Finding) -> Fix | None:
+    """The edits of a finding's fix, in positions of the file."""
+    plan = finding.fix
+    if plan is None:
+        return None
+    applicability, message, parts, how = plan
+    edits: list[Edit] = []
+    for node, text in parts:
+        edit = _edit(finding, node, text, how)
+        if edit is None:
+            return None
+        edits.append(edit)
+        if how == "await" and edit.text.startswith("("):
+            end_line: int = node.end_lineno
+            column = finding.module.source.column(end_line, node.end_col_offset)
+            edits.append(Edit(edit.path, end_line, column, end_line, column, ")"))
+    return Fix(applicability, message, tuple(edits))
+
+
+def _edit(finding: Finding, node: ast.AST, text: str, how: str) -> Edit | None:
+    source = finding.module.source
+    line: int = getattr(node, "lineno", 0)
+    end_line: int = getattr(node, "end_lineno", None) or line
+    start = source.column(line, getattr(node, "col_offset", 0))
+    end = source.column(end_line, getattr(node, "end_col_offset", None) or 0)
+    path = finding.module.path
+    if not _matches(finding, node):
+        return None
+    if how == "await":
+        following = source.line_text(end_line)[end - 1 : end]
+        text = f"({text}" if following and following in ".[(" else text
+    if how in ("before", "await"):
+        return Edit(path, line, start, line, start, text)
+    if how == "after":
+        return Edit(path, end_line, end, end_line, end, text)
+    if how == "keyword":
+        word_ = text.split()[0]
+        return Edit(path, line, start, line, start + len(word_), text)
+    if how == "argument":
+        return _argument(finding, node, text, end_line, end)
+    return Edit(path, line, start, end_line, end, text)
+
+
+def _matches(finding: Finding, node: ast.AST) -> bool:
+    """Whether the text at a node's position is the node: inside f-strings older parsers are not exact."""
+    if isinstance(node, ast.ExceptHandler):
+        return True
+    source = finding.module.source
+    segment = ast.get_source_segment(source.text, node)
+    if segment is None or not isinstance(node, ast.expr):
+        return segment is not None
+    try:
+        parsed = ast.parse(f"({segment}\n)", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return ast.dump(parsed) == ast.dump(node)
+
+
+def _argument(finding: Finding, node: ast.AST, text: str, line: int, end: int) -> Edit | None:
+    """An argument behind the last one of a call."""
+    if not isinstance(node, ast.Call):
+        return None
+    last: ast.AST | None = None
+    for part in (*node.args, *(keyword.value for keyword in node.keywords)):
+        if last is None or (part.end_lineno or 0, part.end_col_offset or 0) > (last.end_lineno, last.end_col_offset):  # type: ignore[attr-defined]
+            last = part
+    path = finding.module.path
+    if last is None:
+        return Edit(path, line, end - 1, line, end - 1, text)
+    last_line: int = last.end_lineno  # type: ignore[attr-defined]
+    column = finding.module.source.column(last_line, last.end_col_offset)  # type: ignore[attr-defined]
+    return Edit(path, last_line, column, last_line, column, f", {text}")

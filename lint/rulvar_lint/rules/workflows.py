@@ -1,0 +1,181 @@
+"""RLV309, RLV311: thunks that see the wrong loop variable, and functions that cannot be workflows."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from rulvar_lint.core.containers import GROWS
+from rulvar_lint.core.effects import Cause
+from rulvar_lint.core.frame import REGION
+from rulvar_lint.core.values import (
+    Container,
+    Coro,
+    Func,
+    Partial,
+    Seq,
+    Star,
+    Union,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.frame import Frame
+    from rulvar_lint.core.hooks import Hooks
+
+
+def install(hooks: Hooks) -> None:
+    """Listen to what these rules judge."""
+    hooks.escaping.append(_comprehension)
+    hooks.mutation.append(_mutation)
+    hooks.store_item.append(_store_item)
+    hooks.store.append(_store)
+    hooks.unknown_call.append(_unknown_call)
+    hooks.region_end.append(_signature)
+
+
+# RLV309
+
+
+def late_functions(value: Value | None, depth: int = 0) -> list[Func]:
+    """Functions in a value that read variables of a loop when they run."""
+    if value is None or depth > 4:
+        return []
+    if isinstance(value, Func):
+        return [value] if value.late else []
+    inner: list[Value | None] = []
+    if isinstance(value, Seq):
+        inner = [*(value.items or ()), value.elem]
+    elif isinstance(value, Container):
+        inner = [*getattr(value, "entries", {}).values(), value.elem]
+    elif isinstance(value, Coro):
+        inner = list(value.held)
+    elif isinstance(value, Union):
+        inner = list(value.options)
+    elif isinstance(value, Star):
+        inner = [value.value]
+    elif isinstance(value, Partial):
+        inner = [value.func, *value.args, *value.keywords.values()]
+    return [func for item in inner for func in late_functions(item, depth + 1)]
+
+
+def _outlives(f: Frame, func: Func, loop_node: ast.AST) -> None:
+    for node, name in func.late:
+        if node is loop_node:
+            where = func.decl.node
+            cause = Cause("RLV309", f"the function reads `{name}` when it runs, after the loop has moved on", f.place(where))
+            f.m.report(f, where, cause, fix=_bind(f, func, name))
+            return
+
+
+def _bind(f: Frame, func: Func, name: str) -> object:
+    node = func.decl.node
+    if not isinstance(node, ast.Lambda):
+        return None
+    args = node.args
+    if args.vararg or args.kwarg or args.kwonlyargs:
+        return None
+    text = f"{name}={name}"
+    if not (args.args or args.posonlyargs):
+        return ("safe", f"Bind `{name}` now", [(node, f"lambda {text}")], "keyword")
+    return ("safe", f"Bind `{name}` now", [(args.args[-1] if args.args else args.posonlyargs[-1], f", {text}")], "after")
+
+
+def _comprehension(f: Frame, node: ast.AST, value: Value, reason: str) -> None:
+    if f.mode == REGION:
+        for func in late_functions(value):
+            _outlives(f, func, node)
+
+
+def _kept(f: Frame, value: Value | None, born: int, root: ast.AST | None) -> None:
+    """A value is kept by something that was made before the loop began."""
+    functions = late_functions(value)
+    if not functions:
+        return
+    name = _root(root)
+    for loop in f.loops:
+        inside = loop.serial <= born if born >= 0 else _bound_in(f, loop, name)
+        if not inside:
+            for func in functions:
+                _outlives(f, func, loop.node)
+
+
+def _bound_in(f: Frame, loop: object, name: str) -> bool:
+    from rulvar_lint.core.freevars import bound_by
+
+    return bool(name) and name in bound_by(loop)  # type: ignore[arg-type]
+
+
+def _root(node: ast.AST | None) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
+    if f.mode != REGION or not f.loops or not isinstance(receiver, Container):
+        return
+    if args is None:
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.expr) and any(isinstance(n, ast.Lambda) for n in ast.walk(value)):
+            for func in f.closures:
+                if any(func.decl.node is n for n in ast.walk(value)):
+                    _kept(f, func, receiver.born, None)
+        return
+    for value_ in args.values():
+        _kept(f, value_, receiver.born, None)
+
+
+def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
+    if f.mode == REGION and f.loops and value is not None:
+        born = base.born if isinstance(base, Container) else -1
+        _kept(f, value, born, target)
+
+
+def _store(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, name: str, value: Value | None) -> None:
+    if f.mode == REGION and f.loops and value is not None:
+        _kept(f, value, -1, target)
+
+
+_KEEPERS: Final = GROWS | frozenset("register submit add_task schedule enqueue subscribe on add_callback add_done_callback start_soon create_task".split())
+
+
+def _unknown_call(f: Frame, node: ast.AST, args: Args) -> None:
+    func = node.func if isinstance(node, ast.Call) else None
+    if f.mode != REGION or not f.loops or not isinstance(func, ast.Attribute) or func.attr not in _KEEPERS:
+        return
+    for value in args.values():
+        _kept(f, value, -1, func)
+
+
+# RLV311
+
+
+def _signature(f: Frame) -> None:
+    decl = f.decl
+    if decl is None or decl not in f.m.registered or "workflow" not in decl.flags:
+        return
+    node = decl.node
+    what = ""
+    if isinstance(node, ast.Lambda):
+        what = "a lambda cannot be a workflow"
+    elif not decl.is_async:
+        what = f"the workflow `{decl.name}` is not `async def`"
+    elif decl.generator():
+        what = f"the workflow `{decl.name}` is an async generator"
+    else:
+        skip = 1 if decl.cls is not None and "staticmethod" not in decl.flags else 0
+        positional = [param for param in decl.params if param.kind == "pos"][skip:]
+        required = [param for param in positional if param.default is None]
+        has_rest = any(param.kind == "var" for param in decl.params)
+        if (len(positional) < 2 and not has_rest) or len(required) > 2:
+            what = f"the workflow `{decl.name}` does not take `(ctx, args)`"
+    if what:
+        f.m.report(f, node, Cause("RLV311", what, f.place(node)), fix=_make_async(f, decl.node))
+
+
+def _make_async(f: Frame, node: ast.AST) -> object:
+    if isinstance(node, ast.FunctionDef):
+        return ("unsafe", "Make the function async", [(node, "async ")], "before")
+    return None

@@ -1,0 +1,66 @@
+"""Assertions about a run. They await it themselves and look at its public surface only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rulvar.engine.handle import RunHandle
+
+__all__ = ["assert_called_agent", "assert_under_budget"]
+
+
+async def assert_called_agent(run: RunHandle, agent_type: str, times: int | None = None) -> None:
+    """Assert that a run completed calls of an agent type.
+
+    Args:
+        run: the handle; it is awaited.
+        agent_type: as given to ``ctx.agent``; ``""`` is a call without one.
+        times: how many calls exactly; at least one when left out.
+
+    Raises:
+        AssertionError: the run made another number of such calls; lists the calls that it made.
+    """
+    outcome = await run.result()
+    made = Counter([event["agentType"] async for event in run.events if event["type"] == "agent:end"])
+    count = made[agent_type]
+    if (count == times) if times is not None else count > 0:
+        return
+    wanted = "at least one completed call" if times is None else f"{times} completed call{_s(times)}"
+    seen = ", ".join(f"{_name(name)} {n}x" for name, n in made.items()) or "none"
+    raise AssertionError(
+        f"expected {wanted} of agent {_name(agent_type)}, got {count}\n"
+        f"completed agent calls: {seen}\nthe run ended {outcome.status}{_reason(outcome)}"
+    )
+
+
+async def assert_under_budget(run: RunHandle, *, usd: float) -> None:
+    """Assert that a run cost strictly less than a bound and did not end exhausted.
+
+    Args:
+        run: the handle; it is awaited.
+        usd: the bound in US dollars.
+
+    Raises:
+        AssertionError: the run cost as much or more, or it ended at a budget ceiling.
+    """
+    outcome = await run.result()
+    spent = outcome.cost.total_usd
+    if outcome.status == "exhausted":
+        raise AssertionError(f"the run ended exhausted after {spent:.6f} USD{_reason(outcome)}")
+    if not spent < usd:
+        raise AssertionError(f"the run cost {spent:.6f} USD; expected less than {usd:.6f} USD")
+
+
+def _name(agent_type: str) -> str:
+    return f'"{agent_type}"' if agent_type else "without a type"
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+def _reason(outcome: object) -> str:
+    error = getattr(outcome, "error", None)
+    return f": {error.message}" if error is not None else ""
