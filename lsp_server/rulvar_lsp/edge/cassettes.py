@@ -80,7 +80,7 @@ class Rules:
         """Import the engine's part that is needed."""
         from rulvar.kernel.keys import SUPPORTED_HASH_VERSIONS
         from rulvar.testing import cassette_shape as shape
-        from rulvar.testing.redaction import find_secrets
+        from rulvar.contracts.redaction import find_secrets
 
         return cls(
             shape.check_header,
