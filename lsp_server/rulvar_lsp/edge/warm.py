@@ -115,6 +115,8 @@ class WarmRunner:
         while line := await process.stdout.readline():
             with contextlib.suppress(ValueError, TypeError):
                 self._take(json.loads(line))
+        if process.stdin is not None:
+            process.stdin.close()
         gone = ConnectionError("the warm process has left")
         for waiting in (*self._started.values(), self._ready):
             if waiting is not None and not waiting.done():
@@ -125,6 +127,7 @@ class WarmRunner:
                 ended.set_result(-signal.SIGKILL)
         self._started.clear()
         self._ended.clear()
+        await process.wait()
 
     def _take(self, message: dict[str, Any]) -> None:
         if message.get("ready") and self._ready is not None and not self._ready.done():

@@ -76,9 +76,10 @@ async def test_a_run_that_crashes_leaves_the_next_one_alone(warm: WarmRunner, tm
 async def test_a_warm_process_that_was_killed_is_started_again(warm: WarmRunner, tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     assert (await run(warm, tmp_path, "test_a.py"))[0] == 0
-    assert warm._process is not None
-    os.kill(warm._process.pid, signal.SIGKILL)
-    await asyncio.sleep(0.1)
+    process = warm._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
     assert (await run(warm, tmp_path, "test_a.py"))[0] == 0
 
 
