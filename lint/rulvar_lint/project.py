@@ -350,6 +350,9 @@ class Project:
                 pass
             finally:
                 sys.setrecursionlimit(limit)
+        for finding in machine.findings.values():
+            finding.sinks = machine.sinks.get((finding.cause.code, finding.cause.place), [])
+        machine.sinks = {}
         unit.findings = {key: word(finding) for key, finding in machine.findings.items()}
         source = self.source(path) if module is None else None
         failure = source.parse() if source is not None else None

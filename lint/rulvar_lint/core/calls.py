@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.expressions import eval_items
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
-from rulvar_lint.core.order import rebase, use_order
+from rulvar_lint.core.order import order_event, rebase, use_order
 from rulvar_lint.core.values import (
     Bound,
     Class,
@@ -86,7 +86,7 @@ def eval_args(f: Frame, node: ast.Call) -> Args:
         for keyword in node.keywords:
             value = f.ev[keyword.value.__class__](f, keyword.value)
             if keyword.arg is None:
-                args.rest = value if value is not None else args.rest
+                args.rest = value if value is not None else Unknown()
             else:
                 args.kw[keyword.arg] = value
                 args.kw_nodes[keyword.arg] = keyword.value
@@ -106,7 +106,7 @@ def eval_marked_args(f: Frame, node: ast.Call) -> Args:
         before = len(log)
         value = f.ev[keyword.value.__class__](f, keyword.value)
         if keyword.arg is None:
-            args.rest = value
+            args.rest = value if value is not None else Unknown()
         else:
             args.kw[keyword.arg] = value
             args.kw_nodes[keyword.arg] = keyword.value
@@ -133,6 +133,8 @@ def eval_call(f: Frame, node: ast.Call) -> Value | None:
 def call_value(f: Frame, node: ast.AST, callee: Value | None, args: Args) -> Value | None:
     """Call any value."""
     if callee is None or isinstance(callee, Unknown):
+        if callee is not None and callee.outer:
+            _outer_method(f, node, callee, args)
         return with_taint(unknown_call(f, node, args), callee.taint if callee else None)
     if isinstance(callee, Func):
         return call_function(f, node, callee, args)
@@ -161,6 +163,14 @@ def call_value(f: Frame, node: ast.AST, callee: Value | None, args: Args) -> Val
     return None
 
 
+def _outer_method(f: Frame, node: ast.AST, receiver: Unknown, args: Args) -> None:
+    """A method of data from outside the step body that is running."""
+    func = node.func if isinstance(node, ast.Call) else None
+    if isinstance(func, ast.Attribute) and func.attr in f.m.mutators:
+        for hook in f.m.hooks.mutation:
+            hook(f, node, receiver, func.attr, args)
+
+
 def holds_ctx(args: Args) -> bool:
     """Whether ctx itself is among the arguments."""
     return any(value.__class__ is Ctx for value in args.pos) or any(
@@ -172,6 +182,10 @@ def unknown_call(f: Frame, node: ast.AST, args: Args) -> Value | None:
     """A call of something that cannot be resolved."""
     for hook in f.m.hooks.unknown_call:
         hook(f, node, args)
+    func = node.func if isinstance(node, ast.Call) else None
+    if func.__class__ is ast.Attribute and func.attr in f.m.named_methods:  # type: ignore[union-attr]
+        if args.pos or args.kw:
+            return f.m.named_methods[func.attr](f, node, args)  # type: ignore[no-any-return, union-attr]
     taint: Taint = None
     if args.pos or args.kw or args.rest is not None:
         for value in args.values():
@@ -325,6 +339,8 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
         f.m.outward(f, node, cause.through(decl.qualname, f.place(node)), func, args)
     if result.journals:
         f.journal(node)
+        if f.loops:
+            order_event(f, node)
     return _returned(f, node, func, result)
 
 
@@ -399,7 +415,10 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     root = path.partition(".")[0]
     if root in m.stdlib or not root:
         return Unknown(taint) if taint is not None else None
-    return Obj(f"{path}()", taint, node)
+    last = path.rpartition(".")[2]
+    if last.endswith("Stub") and any(isinstance(v, Obj) and v.type == "grpc.Channel" for v in args.pos):
+        return Obj("grpc.Stub")
+    return Obj(path if last[:1].isupper() else f"{path}()", taint, node)
 
 
 def _applies(when: str, args: Args) -> bool:

@@ -118,9 +118,12 @@ def _seq_method(f: Frame, node: ast.AST, receiver: Seq, name: str, args: Args) -
     if name in ("pop", "popleft", "index", "__getitem__"):
         use_order(f, node, receiver)
         return None if name == "index" else element_of(receiver)
-    if name in ("copy", "reverse"):
-        return receiver
-    escape_all(f, node, args)
+    if name == "copy":
+        made = f.new_seq(receiver.kind, None if receiver.items is None else list(receiver.items), receiver.elem)
+        made.order = receiver.order
+        return made
+    if name != "reverse":
+        escape_all(f, node, args)
     return None
 
 
@@ -209,7 +212,14 @@ def format_text(f: Frame, node: ast.AST, args: Args) -> Value | None:
     return f.m.tainted_text(taint)
 
 
+def sort_in_place(f: Frame, node: ast.AST, args: Args) -> Value | None:
+    """`values.sort(key=...)`."""
+    f.m.call_key(f, node, args.kw.get("key"), [None])
+    return None
+
+
 NAMED: Final[dict[str, Callable[[Frame, ast.AST, Args], Value | None]]] = {
     "join": join_text,
     "format": format_text,
+    "sort": sort_in_place,
 }

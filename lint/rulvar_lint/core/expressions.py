@@ -83,7 +83,7 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
     if isinstance(base, Seq):
         use_order(f, node, base)
         if isinstance(getattr(node, "slice", None), ast.Slice):
-            return base
+            return f.new_seq(base.kind, None, element_of(base))
         if base.items is not None and isinstance(key, int) and -len(base.items) <= key < len(base.items):
             return base.items[key]
         return element_of(base)

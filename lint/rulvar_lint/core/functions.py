@@ -69,7 +69,7 @@ def make_list(kind: str, verb: str) -> Callable[[Frame, ast.AST, Ext, Args], Val
     def convert(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
         value = _first(args)
         if value is None:
-            return None if args.pos or args.rest is not None else f.new_seq(kind, [])
+            return f.new_seq(kind, None if args.pos or args.rest is not None else [])
         elem = _elements(f, node, args)
         made = f.new_seq(kind, None, elem)
         if isinstance(value, Seq) and value.items is not None and value.elem is None:
@@ -208,6 +208,10 @@ def harmless(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return _unknown(args)
 
 
+def object_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    return Obj("builtins.object")
+
+
 def range_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return with_taint(Obj("builtins.range"), _taint(args))
 
@@ -284,6 +288,30 @@ def passing(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return value.value if isinstance(value, Star) else value
 
 
+def copied(f: Frame, value: Value | None) -> Value | None:
+    """A copy of a value: changing it does not change the original."""
+    if isinstance(value, Seq):
+        made: Container = f.new_seq(value.kind, None if value.items is None else list(value.items), value.elem)
+    elif isinstance(value, Dict):
+        made = f.new_dict(dict(value.entries), value.elem)
+    elif isinstance(value, Set):
+        made = f.new_set(value.elem, value.stable)
+    elif isinstance(value, Inst):
+        clone = Inst(value.decl, "local", f.step, f.m.tick)
+        clone.attrs = dict(value.attrs)
+        return clone
+    elif isinstance(value, Unknown):
+        return Unknown(value.taint) if value.taint is not None else None
+    else:
+        return value
+    made.order = value.order
+    return made
+
+
+def copy_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    return copied(f, args.get(0, "x"))
+
+
 def chain(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     made = f.new_seq("iter", None, None)
     for value in args.pos:
@@ -344,7 +372,7 @@ def combine(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 
 
 _HARMLESS: Final = """isinstance issubclass hasattr callable print repr_ abs round divmod pow chr ord hex oct bin
-    delattr locals globals dir property classmethod staticmethod memoryview bytes bytearray complex object""".split()
+    delattr locals globals dir property classmethod staticmethod memoryview complex""".split()
 
 TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.list": make_list("list", "lists"),
@@ -407,8 +435,9 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "yaml.dump": dumps,
     "yaml.safe_dump": dumps,
     "typing.cast": passing,
-    "copy.copy": passing,
-    "copy.deepcopy": passing,
+    "copy.copy": copy_,
+    "copy.deepcopy": copy_,
+    "builtins.object": object_,
     "itertools.chain": chain,
     "itertools.chain.from_iterable": chain,
     "itertools.islice": through,

@@ -28,7 +28,7 @@ from rulvar_lint.core import (
     region,
     statements,
 )
-from rulvar_lint.core.effects import Cause
+from rulvar_lint.core.effects import Cause, Place
 from rulvar_lint.core.findings import Finding, Key
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP, Frame, StepBody
 from rulvar_lint.core.values import (
@@ -106,6 +106,8 @@ class Machine:
         self.hooks = hooks
         self.stdlib = sys.stdlib_module_names
         self.functions = functions.TABLE
+        self.named_methods = containers.NAMED
+        self.mutators = containers.MUTATORS
         self.expression_table: dict[type, Callable[[Frame, Any], Value | None]] = {
             **expressions.TABLE,
             **calls.TABLE,
@@ -126,6 +128,7 @@ class Machine:
         self.registered: dict[FunctionDecl, Func] = {}
         self.registrars: dict[FunctionDecl, str] = {}
         self.region_files: set[str] = set()
+        self.sinks: dict[tuple[str, Place], list[tuple[str, int]]] = {}
         self.unsorted: dict[Cause, ast.AST] = {}
         self.words: dict[str, set[str]] = {}
         self._provisional: dict[Any, tuple[Result, int]] = {}

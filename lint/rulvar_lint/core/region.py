@@ -22,6 +22,7 @@ from rulvar_lint.core.values import (
     Partial,
     Unknown,
     Value,
+    join,
     options_of,
 )
 
@@ -81,18 +82,18 @@ def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: calls.Args) -> Value | 
     name = ext.path.rpartition(".")[2]
     given = [option for value in args.values() for option in options_of(value)]
     if name in _REGISTER:
+        found: Value | None = None
         for value in given:
             func = _function_of(value)
             if func is not None:
                 register(f, node, ext.path, func, value)
-                return func
-        return Ext(ext.path)
+                found = join(found, func)
+        return found if found is not None else Ext(ext.path)
     if name == "tool":
         for value in given:
             if isinstance(value, Func | Partial | Container):
                 f.m.exempt(f, node, value, "tool")
-        found = next((value for value in given if isinstance(value, Func)), None)
-        return found if found is not None else Ext(ext.path)
+        return next((value for value in given if isinstance(value, Func)), Ext(ext.path))
     if name == "transition":
         for option in options_of(args.kw.get("guard")):
             if isinstance(option, Func):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CONSTRUCTORS: Final = frozenset(
     "__init__ __new__ __post_init__ __init_subclass__ __set_name__ __attrs_post_init__ model_post_init".split()
 )
+_AT_IMPORT: Final = frozenset({"__init_subclass__", "__set_name__"})
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -126,7 +127,9 @@ class Usage:
 
     def import_only(self, functions: set[str]) -> bool:
         """Whether the functions run only while the module is imported: used at top level and nowhere else."""
-        return all(name in self.called and name not in self.referenced for name in functions)
+        return all(
+            name in _AT_IMPORT or (name in self.called and name not in self.referenced) for name in functions
+        )
 
 
 def usage_of(module: Module) -> Usage:

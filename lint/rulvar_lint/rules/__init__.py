@@ -9,6 +9,7 @@ from rulvar_lint.rules import (
     ambient,
     cassettes,
     concurrency,
+    flow,
     handlers,
     identity,
     replacements,
@@ -18,7 +19,7 @@ from rulvar_lint.rules import (
     workflows,
 )
 
-_FAMILIES: Final = (ambient, replacements, text, state, concurrency, steps, handlers, workflows, identity, cassettes)
+_FAMILIES: Final = (ambient, replacements, text, state, concurrency, flow, steps, handlers, workflows, identity, cassettes)
 
 
 def hooks() -> Hooks:

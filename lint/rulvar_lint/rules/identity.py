@@ -112,9 +112,20 @@ class _Body:
             names |= names_in(node)
         if not names:
             return False
+        if any(names & loop_bound(node) for node in self._comprehensions(earlier, later)):
+            return True
         start = min(_position(earlier.node), _position(_statement(self.parents, earlier.node)))
         end = _position(later.node)
         return any(start <= position <= end and changed & names for position, changed in self.events)
+
+    def _comprehensions(self, earlier: CtxCall, later: CtxCall) -> list[ast.AST]:
+        """The comprehensions around the second call that are not around the first."""
+        outer = set(_chain(self.parents, earlier.node))
+        return [
+            node
+            for node in _chain(self.parents, later.node)
+            if node not in outer and isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
+        ]
 
 
 def _chain(parents: dict[ast.AST, ast.AST], node: ast.AST) -> list[ast.AST]:

@@ -278,7 +278,7 @@ def _lost(f: Frame, node: ast.AST, what: str) -> None:
 
 
 def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
-    if _in_step(f) and isinstance(receiver, Container | Union) and is_outer(f, receiver):
+    if _in_step(f) and isinstance(receiver, Container | Union | Unknown) and is_outer(f, receiver):
         _lost(f, node, f"`{method}` on outer data")
 
 

@@ -101,7 +101,8 @@ CALLS: Final = (
         praw.Reddit.* tweepy.Client.* notion_client.Client.* notion_client.AsyncClient.* jira.JIRA.*
         playwright.async_api.Page.* selenium.webdriver.Chrome.* grpc.unary_unary huggingface_hub.hf_hub_download
         huggingface_hub.snapshot_download mcp.ClientSession.* fastmcp.Client.*""",
-        pure="""boto3.client.meta boto3.client.exceptions stripe.api_key stripe.error stripe.Webhook.construct_event
+        pure="""boto3.resource.Table boto3.resource.Bucket boto3.resource.Queue boto3.resource.Topic boto3.resource.Object
+        boto3.resource.meta boto3.client.get_paginator boto3.client.get_waiter boto3.client.meta boto3.client.exceptions stripe.api_key stripe.error stripe.Webhook.construct_event
         mcp.ClientSession.__aenter__ qdrant_client.QdrantClient.close weaviate.Client.close
         paramiko.SSHClient.set_missing_host_key_policy paramiko.SSHClient.load_system_host_keys
         paramiko.SSHClient.close""",
@@ -301,6 +302,11 @@ RESULTS: Final = {
     "redis.asyncio.Redis.from_url": "redis.asyncio.Redis",
     "boto3.client": "boto3.client",
     "boto3.resource": "boto3.resource",
+    "boto3.resource.Table": "boto3.resource",
+    "boto3.resource.Bucket": "boto3.resource",
+    "boto3.resource.Queue": "boto3.resource",
+    "boto3.resource.Topic": "boto3.resource",
+    "boto3.resource.Object": "boto3.resource",
     "boto3.Session": "boto3.Session",
     "boto3.session.Session": "boto3.Session",
     "boto3.Session.client": "boto3.client",
