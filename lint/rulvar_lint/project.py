@@ -135,6 +135,7 @@ class Project:
         self._index: ModuleIndex | None = None
         self._files = None if files is None else list(files)
         self._cassettes: set[str] = set()
+        self._imports: dict[str, list[str]] = {}
         self._catalog = Catalog(dict(self.config.effects))
         self._machine = Machine(self, self._catalog, hooks())
 
@@ -217,6 +218,7 @@ class Project:
 
     def _changed(self, path: str, structure: bool) -> None:
         self._sources.pop(path, None)
+        self._imports.pop(path, None)
         if structure:
             stale = set(self._modules) | {path}
         else:
@@ -291,10 +293,24 @@ class Project:
                 self._modules[path] = Module(source, tree, read_comments(source))
         return self._modules[path]
 
-    def mentions(self, word_: str) -> list[str]:
-        """Paths of the files whose text contains a word."""
+    def mentions(self, word_: str, path: str) -> list[str]:
+        """Paths of the files that contain a word and import the module at `path`."""
         data = word_.encode()
-        return sorted(path for path in self.index if data in self._sources_text(path))
+        stem = _stem(path).encode()
+        found = []
+        for other in self.index:
+            text = self._sources_text(other)
+            if data not in text or stem not in text or other == path:
+                continue
+            if any(self.index.find(name, other) == path for name in self._imports_of(other, text)):
+                found.append(other)
+        return sorted(found)
+
+    def _imports_of(self, path: str, data: bytes) -> list[str]:
+        found = self._imports.get(path)
+        if found is None:
+            found = self._imports[path] = imported_names(path, data)
+        return found
 
     # Analysis
 
@@ -321,7 +337,7 @@ class Project:
         """Whether a file imports one of the targets and may define replayed code."""
         if not targets or not _REPLAYED.search(data):
             return False
-        for name in imported_names(path, data):
+        for name in self._imports_of(path, data):
             if self.index.find(name, path) in targets:
                 return True
         return False
@@ -336,10 +352,8 @@ class Project:
     def _analyse(self, path: str) -> Unit:
         unit = Unit()
         machine = self._machine
-        machine.findings = {}
+        machine.begin_unit()
         machine.used = unit.used
-        machine.log = []
-        machine.region_files = set()
         module = self.module(path)
         if module is not None:
             limit = sys.getrecursionlimit()
@@ -352,7 +366,6 @@ class Project:
                 sys.setrecursionlimit(limit)
         for finding in machine.findings.values():
             finding.sinks = machine.sinks.get((finding.cause.code, finding.cause.place), [])
-        machine.sinks = {}
         unit.findings = {key: word(finding) for key, finding in machine.findings.items()}
         source = self.source(path) if module is None else None
         failure = source.parse() if source is not None else None
@@ -399,9 +412,9 @@ class Project:
 
     def _readers(self, name: str) -> list[str]:
         """Files that may reach into this one: they mention its module by name."""
-        parts = name.removesuffix(".py").split("/")
-        stem = parts[-2] if parts[-1] == "__init__" and len(parts) > 1 else parts[-1]
-        return [path for path in self.mentions(stem) if path != name and b"rulvar" in self._sources_text(path)]
+        stem = _stem(name).encode()
+        texts = ((path, self._sources_text(path)) for path in sorted(self.index) if path != name)
+        return [path for path, text in texts if b"rulvar" in text and stem in text]
 
     def _ensure(self, name: str) -> None:
         if name not in self.index:
@@ -461,8 +474,7 @@ class Project:
             part.clear()
         module.tree = ast.Module([], [])
         del self._modules[path]
-        self._machine.log = []
-        self._machine.findings = {}
+        self._machine.begin_unit()
         source = self._sources.get(path)
         if source is not None:
             source.release_tree()
@@ -581,6 +593,12 @@ def _span(source: Source, node: ast.Call, kind: str) -> CtxCallSpan:
         texts.get("label"),
         texts.get("agent_type"),
     )
+
+
+def _stem(path: str) -> str:
+    """The last part of the name under which a file is imported."""
+    parts = path.removesuffix(".py").split("/")
+    return parts[-2] if parts[-1] == "__init__" and len(parts) > 1 else parts[-1]
 
 
 def imported_names(path: str, data: bytes) -> list[str]:

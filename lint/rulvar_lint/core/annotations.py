@@ -159,6 +159,8 @@ def _generic(m: Machine, module: Module, expr: ast.Subscript, depth: int) -> Val
             found = join(found, from_annotation(m, module, part, depth + 1))
         return found
     value = static_name(m, module, head)
+    if not inner:
+        return None
     if isinstance(value, Ext) and value.path in ("builtins.set", "builtins.frozenset"):
         elem = from_annotation(m, module, inner[0], depth + 1)
         return Set(elem, elem is INT)

@@ -33,7 +33,6 @@ class FunctionDecl:
 
     __slots__ = (
         "cls",
-        "contexts",
         "ctx_params",
         "decorators",
         "defaults",
@@ -70,7 +69,6 @@ class FunctionDecl:
         self.defaults: dict[str, Value | None] = {}
         self.ctx_params: frozenset[str] | None = None
         self.is_generator: bool | None = None
-        self.contexts = 0
         self.memo: dict[Any, Result] = {}
         self.trusted = not isinstance(node, ast.Lambda) and module.comments.trusts(node)
 

@@ -137,7 +137,7 @@ def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:
         for hook in f.m.hooks.format_spec:
             hook(f, node.value, spec, value)
     if value is not None:
-        f.m.text(f, node.value, value, spec is None)
+        f.m.text(f, node.value, value)
     return value
 
 

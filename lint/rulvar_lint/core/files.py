@@ -158,10 +158,11 @@ class ModuleIndex:
         return "" if base in self._folders or not base else None
 
     def roots(self, folder: str) -> list[str]:
-        """Folders that module names may begin in, as seen from `folder`."""
+        """Folders that module names may begin in, as seen from `folder`; the folder of a package is none of them."""
         found: list[str] = []
         while folder:
-            found.append(folder)
+            if folder + PACKAGE not in self._paths:
+                found.append(folder)
             folder = folder.rpartition("/")[0]
         found.append("")
         for base in [*found, *self._extra]:

@@ -62,7 +62,9 @@ if TYPE_CHECKING:
 Used = tuple[str, int, str]
 
 MAX_DEPTH: Final = 160
-MAX_CONTEXTS: Final = 24
+MAX_CONTEXTS: Final = 16
+MAX_CLOSURE_RUNS: Final = 64
+_BY_IDENTITY: Final = "by identity"
 _NEVER: Final = 1 << 30
 _MISSING: Final = object()
 _BUILTINS: Final = frozenset(dir(builtins))
@@ -77,8 +79,8 @@ class Files(Protocol):
     def module(self, path: str) -> Module | None:
         """The parsed module at `path`, or None if it does not parse."""
 
-    def mentions(self, word: str) -> list[str]:
-        """Paths of all files whose text contains `word`."""
+    def mentions(self, word: str, path: str) -> list[str]:
+        """Paths of the files that contain `word` and import the module at `path`."""
 
 
 class Result:
@@ -132,6 +134,8 @@ class Machine:
         self.unsorted: dict[Cause, ast.AST] = {}
         self.words: dict[str, set[str]] = {}
         self._provisional: dict[Any, tuple[Result, int]] = {}
+        self._by_identity: dict[Any, Result] = {}
+        self._contexts: dict[FunctionDecl, int] = {}
         self._active: dict[FunctionDecl, int] = {}
         self._low = _NEVER
         self._annotations: dict[object, bool] = {}
@@ -194,9 +198,9 @@ class Machine:
         return Result(f, value)
 
     def _memo_key(self, func: Func, env: Env, mode: int, depth: int) -> Any:
-        if func.frame is not None or (mode == STEP and depth == 0):
-            return None
         decl = func.decl
+        if func.frame is not None or (mode == STEP and depth == 0):
+            return self._closure_key(decl, mode)
         parts: list[Any] = [decl, mode]
         simple = True
         for name, value in env.items():
@@ -212,17 +216,39 @@ class Machine:
                     part = id(value)
             parts.append((name, part))
         if not simple:
-            decl.contexts += 1
-            if decl.contexts > MAX_CONTEXTS:
+            parts.append(_BY_IDENTITY)
+            self._contexts[decl] = count = self._contexts.get(decl, 0) + 1
+            if count > MAX_CONTEXTS:
                 for name, value in env.items():
                     calls.consume(value)
                     if isinstance(value, Container):
                         env[name] = None
-                return (decl, mode, "any", tuple(type(value) for value in env.values()))
+                kinds = tuple(type(value) for value in env.values())
+                return (decl, mode, "any", kinds, _BY_IDENTITY)
         return tuple(parts)
 
+    def _closure_key(self, decl: FunctionDecl, mode: int) -> Any:
+        """Closures depend on variables that change, so they are run each time, up to a bound."""
+        if mode in (REGION, STEP):
+            return None
+        self._contexts[decl] = count = self._contexts.get(decl, 0) + 1
+        return (decl, mode, "closure", _BY_IDENTITY) if count > MAX_CLOSURE_RUNS else None
+
+    def begin_unit(self) -> None:
+        """Forget what was found, and results that belong to values of the last unit."""
+        self.findings = {}
+        self.used = set()
+        self.sinks = {}
+        self.unsorted = {}
+        self.log = []
+        self.region_files = set()
+        self._contexts = {}
+        self._by_identity = {}
+        self._provisional = {}
+
     def _remembered(self, key: Any, env: Env) -> Result | None:
-        hit = key[0].memo.get(key)
+        memo = self._by_identity if key[-1] is _BY_IDENTITY else key[0].memo
+        hit = memo.get(key)
         if hit is None:
             provisional = self._provisional.get(key)
             if provisional is None:
@@ -243,8 +269,9 @@ class Machine:
 
     def _remember(self, key: Any, result: Result, index: int, env: Env) -> None:
         complete = self._low >= index
-        if complete and index == 0:
-            self._provisional.clear()
+        if complete and self._provisional:
+            for stale in [name for name, (_, low) in self._provisional.items() if low >= index]:
+                del self._provisional[stale]
         if key is None:
             return
         first = next(iter(env.values()), None)
@@ -253,7 +280,8 @@ class Machine:
                 result.attrs = dict(first.attrs)
         result.keep = list(env.values())
         if complete:
-            key[0].memo[key] = result
+            memo = self._by_identity if key[-1] is _BY_IDENTITY else key[0].memo
+            memo[key] = result
         else:
             self._provisional[key] = (result, self._low)
 
@@ -409,6 +437,9 @@ class Machine:
 
     def force(self, module: Module, name: str, lazy: LazyImport) -> Value | None:
         """Resolve an import that is needed now."""
+        if lazy.busy:
+            return None
+        lazy.busy = True
         value: Value | None = None
         if isinstance(lazy, LazyChoice):
             for option in lazy.options:
@@ -416,6 +447,7 @@ class Machine:
                 value = join(value, found)
         else:
             value = self.resolve_import(module, lazy.name, lazy.attr)
+        lazy.busy = False
         if module.env.get(name) is lazy:
             module.env[name] = value
         return value

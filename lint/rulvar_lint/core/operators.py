@@ -30,6 +30,7 @@ from rulvar_lint.core.values import (
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
 
+_MAX_DEPTH: Final = 4
 _SET_OPS: Final = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
 _SPECIAL: Final = {
     ast.Add: "__add__",
@@ -124,24 +125,26 @@ def _concatenate(f: Frame, left: Value | None, right: Value | None) -> Value | N
     return made
 
 
-def text(f: Frame, node: ast.AST, value: Value, whole: bool = True) -> None:
-    """A value is turned into text at `node`; `whole` is false when a format specification says how."""
+def text(f: Frame, node: ast.AST, value: Value, depth: int = 0) -> None:
+    """A value is turned into text at `node`."""
+    if depth > _MAX_DEPTH:
+        return
     if isinstance(value, Union):
         for option in value.options:
-            text(f, node, option, whole)
+            text(f, node, option, depth + 1)
         return
     if isinstance(value, Container):
         see_order(f, node, value, "writes out")
         if isinstance(value, Seq) and value.items:
             for item in value.items:
                 if item is not None and not isinstance(item, Star):
-                    text(f, node, item)
+                    text(f, node, item, depth + 1)
         elif isinstance(value, Dict):
             for item in value.entries.values():
                 if item is not None:
-                    text(f, node, item)
+                    text(f, node, item, depth + 1)
         if value.elem is not None:
-            text(f, node, value.elem)
+            text(f, node, value.elem, depth + 1)
     for hook in f.m.hooks.text:
         hook(f, node, value)
 

@@ -198,12 +198,11 @@ def _only_at_import(m: Machine, module: Module, functions: set[str]) -> bool:
 def _others(m: Machine, module: Module, name: str) -> list[Module]:
     m.words.setdefault(module.path, set()).add(name)
     found = []
-    for path in m.files.mentions(name):
-        if path != module.path:
-            other = m.files.module(path)
-            if other is not None and not other.is_test:
-                m.edges.setdefault(module.path, set()).add(path)
-                found.append(other)
+    for path in m.files.mentions(name, module.path):
+        other = m.files.module(path)
+        if other is not None and not other.is_test:
+            m.edges.setdefault(module.path, set()).add(path)
+            found.append(other)
     return found
 
 

@@ -281,10 +281,11 @@ class ModuleRef(Value):
 class LazyImport(Value):
     """A global name that an import binds; its module is read when the name is first used."""
 
-    __slots__ = ("attr", "name")
+    __slots__ = ("attr", "busy", "name")
 
     def __init__(self, name: str, attr: str | None) -> None:
         self.taint = None
+        self.busy = False
         self.name = name
         self.attr = attr
 
