@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.classes import is_data_class
 from rulvar_lint.core.containers import MUTATORS
 from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
@@ -17,8 +18,10 @@ from rulvar_lint.core.values import (
     Ctx,
     Ext,
     Func,
+    Inst,
     LazyImport,
     ModuleRef,
+    Obj,
     Partial,
     Value,
     options_of,
@@ -312,20 +315,34 @@ def _is_ctx_method(func: ast.expr) -> bool:
 
 
 def _runs_once(loop: ast.AST, call: ast.AST) -> bool:
-    """Whether the body of a loop always leaves after the call, so that there is no second iteration."""
-    body = getattr(loop, "body", None)
-    if not isinstance(body, list):
-        return False
-    if not any(isinstance(stmt, ast.Return | ast.Raise | ast.Break) for stmt in body):
-        return False
-    for stmt in body:
-        if isinstance(stmt, ast.Return | ast.Raise | ast.Break):
+    """Whether the loop is always left after the call, so that no second iteration makes it again."""
+    node: ast.AST = loop
+    while True:
+        block = next((b for b in _blocks(node) if any(_contains(stmt, call) for stmt in b)), None)
+        if block is None:
+            return False
+        index = next(i for i, stmt in enumerate(block) if _contains(stmt, call))
+        if isinstance(block[index], ast.Return | ast.Raise):
             return True
-        if isinstance(stmt, ast.Continue):
+        for stmt in block[index + 1 :]:
+            if isinstance(stmt, ast.Return | ast.Raise | ast.Break):
+                return True
+            if any(isinstance(inner, ast.Continue) for inner in walk(stmt)):
+                return False
+        node = block[index]
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.Try | ast.TryStar):
             return False
-        if any(isinstance(node, ast.Continue) for node in walk(stmt)):
-            return False
-    return False
+
+
+def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
+    blocks = [block for name in ("body", "orelse", "finalbody") if isinstance(block := getattr(node, name, None), list)]
+    blocks += [part.body for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ()))]
+    return blocks
+
+
+def _contains(node: ast.AST, inner: ast.AST) -> bool:
+    first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0
+    return first <= getattr(inner, "lineno", 0) <= last and any(found is inner for found in walk(node))
 
 
 # RLV403, RLV404
@@ -465,8 +482,15 @@ def _is_input(f: Frame, name: str) -> bool:
     return _differs(f, name, value)
 
 
+_DATA_TYPES: Final = ("builtins.", "datetime.", "uuid.", "pathlib.", "decimal.", "fractions.")
+
+
 def _differs(f: Frame, name: str, value: Value | None) -> bool:
     if isinstance(value, Ctx | Func | Class | Ext | ModuleRef | LazyImport | Const):
+        return False
+    if isinstance(value, Inst) and not is_data_class(value.decl):
+        return False  # a service, which has no place in deps
+    if isinstance(value, Obj) and not value.type.startswith(_DATA_TYPES):
         return False
     decl = f.decl
     if decl is None or name in ("self", "cls", "args"):
