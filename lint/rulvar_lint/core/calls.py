@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 
 class Args:
-    """Evaluated arguments. `marks` holds, per argument node, how many findings there were before and after it."""
+    """Evaluated arguments. `marks` holds, per argument node, how many findings there were before
+    and after it.
+    """
 
     __slots__ = ("kw", "kw_nodes", "marks", "pos", "pos_nodes", "rest")
 
@@ -197,7 +199,9 @@ def unknown_call(f: Frame, node: ast.AST, args: Args) -> Value | None:
 
 
 def ctx_work(f: Frame, node: ast.AST) -> Coro:
-    """The result of unresolved code that was given ctx: it may do journaled work, and may not be a coroutine."""
+    """The result of unresolved code that was given ctx: it may do journaled work, and may not be a
+    coroutine.
+    """
     f.journal(node)
     coro = Coro(node, True, None, "helper")
     coro.used = True
@@ -211,7 +215,9 @@ def escape_all(f: Frame, node: ast.AST, args: Args) -> None:
 
 
 def escape(f: Frame, node: ast.AST, value: Value | None, depth: int = 0) -> None:
-    """A value goes where it is not followed: coroutines may be awaited there, and orders may be looked at."""
+    """A value goes where it is not followed: coroutines may be awaited there, and orders may be
+    looked at.
+    """
     if value is None or depth > 4:
         return
     if isinstance(value, Coro):
@@ -364,9 +370,15 @@ def _returned(f: Frame, node: ast.AST, func: Func, result: Any) -> Value | None:
     decl = func.decl
     value: Value | None = rebase(f, node, result.value, result.frame, decl.qualname)
     returns = getattr(decl.node, "returns", None)
-    if returns is not None and (value is None or isinstance(value, Unknown)) and not decl.generator():
+    if (
+        returns is not None
+        and (value is None or isinstance(value, Unknown))
+        and not decl.generator()
+    ):
         promised = f.m.from_annotation(decl.module, returns)
-        value = with_taint(promised, value.taint if value else None) if promised is not None else value
+        value = (
+            with_taint(promised, value.taint if value else None) if promised is not None else value
+        )
     if not decl.is_async or decl.generator():
         return value
     is_ctx = result.journals and f.mode != HOST
@@ -400,11 +412,17 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
         return m.rulvar_call(f, node, ext, args)
     for value in args.values():
         escape(f, node, value)
-        if value.taint is not None and (path.rpartition(".")[2][:1].islower() or m.catalog.result(path)):
+        if value.taint is not None and (
+            path.rpartition(".")[2][:1].islower() or m.catalog.result(path)
+        ):
             taint = merge_taint(taint, value.taint)
     result = m.catalog.result(path)
     if result is not None:
-        if m.catalog.is_type(path) and not m.catalog.effects(path) and not path.startswith(("pathlib", "datetime")):
+        if (
+            m.catalog.is_type(path)
+            and not m.catalog.effects(path)
+            and not path.startswith(("pathlib", "datetime"))
+        ):
             taint = ext.taint
         return Obj(result, taint, node)
     element = m.catalog.element(path)
@@ -416,7 +434,9 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     if root in m.stdlib or not root:
         return Unknown(taint) if taint is not None else None
     last = path.rpartition(".")[2]
-    if last.endswith("Stub") and any(isinstance(v, Obj) and v.type == "grpc.Channel" for v in args.pos):
+    if last.endswith("Stub") and any(
+        isinstance(v, Obj) and v.type == "grpc.Channel" for v in args.pos
+    ):
         return Obj("grpc.Stub")
     return Obj(path if last[:1].isupper() else f"{path}()", taint, node)
 
@@ -436,11 +456,15 @@ def _applies(when: str, args: Args) -> bool:
     if when == "positive":
         return not (isinstance(first, Const) and first.value in (0, 0.0))
     tz = args.get(1, "tz")  # "no-tz"
-    return not ("tz" in args.kw or len(args.pos) > 1) or (isinstance(tz, Const) and tz.value is None)
+    return not ("tz" in args.kw or len(args.pos) > 1) or (
+        isinstance(tz, Const) and tz.value is None
+    )
 
 
 def _describe(f: Frame, node: ast.AST, ext: Ext, entry: Entry) -> str:
-    name = f.segment(node.func) if isinstance(node, ast.Call) else ext.path.removeprefix("builtins.")
+    name = (
+        f.segment(node.func) if isinstance(node, ast.Call) else ext.path.removeprefix("builtins.")
+    )
     shown = ext.path.removeprefix("builtins.")
     if name.rpartition(".")[2] != shown.rpartition(".")[2]:
         return f"`{name}()` (`{shown}`) {entry.does}"

@@ -1,7 +1,8 @@
 """The interpreter: runs functions on abstract values, remembers results, and collects findings.
 
-A function is run once per kind of arguments. Running one in replayed code reports findings where they are; running
-a helper collects its effects, which the caller reports at the call. Nothing is imported and nothing is executed.
+A function is run once per kind of arguments. Running one in replayed code reports findings where
+they are; running a helper collects its effects, which the caller reports at the call. Nothing is
+imported and nothing is executed.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class Files(Protocol):
     """Where modules come from."""
 
     def find(self, name: str, importer: str) -> str | None:
-        """The path of the module `name` as seen from the file `importer`; "" for a package without a file."""
+        """The path of the module `name` as seen from the file `importer`; "" for a package without
+        a file.
+        """
 
     def module(self, path: str) -> Module | None:
         """The parsed module at `path`, or None if it does not parse."""
@@ -362,6 +365,8 @@ class Machine:
         module.state = 1
         frame = self.host_frame(module)
         statements.exec_block(frame, module.tree.body)
+        if b"global " in module.source.data:
+            definitions.late_globals(self, module)
         for value in module.env.values():
             if isinstance(value, Container) and value.scope == "local":
                 value.scope = "module"
@@ -382,7 +387,9 @@ class Machine:
         path = self.files.find(name, importer.path)
         if path is None:
             top = name.partition(".")[0]
-            known = name.startswith("/") or (top and self.files.find(top, importer.path) is not None)
+            known = name.startswith("/") or (
+                top and self.files.find(top, importer.path) is not None
+            )
             full = name if attr is None else f"{name}.{attr}"
             return Ext(f".{full}" if known else classes.canonical(full))
         reference = ModuleRef(name, self.load(path, importer) if path else None)
@@ -397,7 +404,9 @@ class Machine:
             self.prepare(module)
         return module
 
-    def module_member(self, reference: ModuleRef, attr: str, importer: Module | None = None) -> Value | None:
+    def module_member(
+        self, reference: ModuleRef, attr: str, importer: Module | None = None
+    ) -> Value | None:
         """`module.attr`: a global name, else a submodule."""
         module = reference.module
         if module is not None:
@@ -405,7 +414,9 @@ class Machine:
             if value is not _MISSING:
                 return value  # type: ignore[no-any-return]
         origin = module or importer
-        path = self.files.find(f"{reference.name}.{attr}", origin.path if origin is not None else "")
+        path = self.files.find(
+            f"{reference.name}.{attr}", origin.path if origin is not None else ""
+        )
         if path is not None:
             return ModuleRef(f"{reference.name}.{attr}", self.load(path, origin) if path else None)
         return None
@@ -430,7 +441,11 @@ class Machine:
                         return value
             elif path is None:
                 full = classes.canonical(f"{star}.{name}")
-                known = self.catalog.effects(full) or self.catalog.read(full) or self.catalog.result(full)
+                known = (
+                    self.catalog.effects(full)
+                    or self.catalog.read(full)
+                    or self.catalog.result(full)
+                )
                 if known or star.partition(".")[0] == "rulvar":
                     return Ext(full)
         return _MISSING
@@ -459,7 +474,9 @@ class Machine:
             return Ext(f"builtins.{name}") if name in _BUILTINS else None
         return self._read_global(f, node, module, name, value)
 
-    def _read_global(self, f: Frame, node: ast.AST, module: Module, name: str, value: Value | None) -> Value | None:
+    def _read_global(
+        self, f: Frame, node: ast.AST, module: Module, name: str, value: Value | None
+    ) -> Value | None:
         if f.mode == HOST:
             return value
         cls = value.__class__
@@ -471,7 +488,9 @@ class Machine:
             entry = self.catalog.read(value.path)
             if entry is not None:
                 fresh = Ext(value.path)
-                fresh.taint = frozenset((f.effect(node, entry.code, f"`{value.path}` {entry.does}"),))
+                fresh.taint = frozenset(
+                    (f.effect(node, entry.code, f"`{value.path}` {entry.does}"),)
+                )
                 return fresh
         for hook in self.hooks.global_read:
             hook(f, node, module, name, value)
@@ -480,12 +499,14 @@ class Machine:
     def module_attribute(self, f: Frame, node: ast.AST, base: ModuleRef, name: str) -> Value | None:
         """`module.name` in an expression."""
         value = self.module_member(base, name, f.module)
-        if base.module is None or value is None and name not in base.module.env:
+        if base.module is None or (value is None and name not in base.module.env):
             return value
         return self._read_global(f, node, base.module, name, value)
 
     def static_global(self, module: Module, name: str) -> Value | None:
-        """A global or builtin name, without it counting as a read. Imports for type checking are seen too."""
+        """A global or builtin name, without it counting as a read. Imports for type checking are
+        seen too.
+        """
         value = self.binding(module, name)
         if value is _MISSING:
             lazy = module.typing.get(name)
@@ -593,7 +614,14 @@ class Machine:
         """`(name := value)`."""
         f.env[target.id] = value
 
-    def store_target(self, f: Frame, node: ast.AST, target: ast.Attribute, base: Value | None, value: Value | None) -> None:
+    def store_target(
+        self,
+        f: Frame,
+        node: ast.AST,
+        target: ast.Attribute,
+        base: Value | None,
+        value: Value | None,
+    ) -> None:
         """`base.attr = value`."""
         if base is None:
             for hook in self.hooks.store:
@@ -601,12 +629,16 @@ class Machine:
         else:
             classes.store_attribute(f, node, target, base, target.attr, value)
 
-    def augment_container(self, f: Frame, node: ast.AST, container: Container, value: Value | None) -> None:
+    def augment_container(
+        self, f: Frame, node: ast.AST, container: Container, value: Value | None
+    ) -> None:
         """`container += value` and the like."""
         if isinstance(value, Container):
             container.elem = join(container.elem, operators.element_of(value))
             if isinstance(container, Seq):
-                container.order = container.order or order.order_of(f, node, value, "extends a list by")
+                container.order = container.order or order.order_of(
+                    f, node, value, "extends a list by"
+                )
         if isinstance(container, Set):
             container.stable = container.stable and isinstance(value, Set) and value.stable
         order.grow(f, node, container)
@@ -656,6 +688,11 @@ def _shape(value: Value) -> Any:
         return ("set", value.stable, value.home is None)
     if isinstance(value, Inst) and value.scope != "local":
         return id(value)
-    if isinstance(value, Seq) and value.kind == "tuple" and value.items is not None and not any(value.items):
+    if (
+        isinstance(value, Seq)
+        and value.kind == "tuple"
+        and value.items is not None
+        and not any(value.items)
+    ):
         return "tuple"
     return None

@@ -49,7 +49,9 @@ _SPECIAL: Final = {
 }
 
 
-def binary(f: Frame, node: ast.AST, op: ast.operator, left: Value | None, right: Value | None) -> Value | None:
+def binary(
+    f: Frame, node: ast.AST, op: ast.operator, left: Value | None, right: Value | None
+) -> Value | None:
     """`left op right`; at least one side is known."""
     taint = merge_taint(left.taint if left else None, right.taint if right else None)
     if isinstance(op, _SET_OPS):
@@ -63,7 +65,10 @@ def binary(f: Frame, node: ast.AST, op: ast.operator, left: Value | None, right:
         made = _concatenate(f, left, right)
         if made is not None:
             return made
-    for side, name in ((left, _SPECIAL.get(type(op))), (right, "__r" + _SPECIAL.get(type(op), "  ")[2:])):
+    for side, name in (
+        (left, _SPECIAL.get(type(op))),
+        (right, "__r" + _SPECIAL.get(type(op), "  ")[2:]),
+    ):
         if isinstance(side, Inst) and name:
             return f.m.call_special(f, node, side, name, [right if side is left else left])
         if isinstance(side, Obj):
@@ -92,13 +97,18 @@ def _is_float(value: Value | None) -> bool:
     return isinstance(value, Obj) and value.type == "builtins.float"
 
 
-def _set_operation(f: Frame, op: ast.operator, left: Value | None, right: Value | None) -> Value | None:
+def _set_operation(
+    f: Frame, op: ast.operator, left: Value | None, right: Value | None
+) -> Value | None:
     """Sets and the key views of mappings give sets."""
     sides = [option for side in (left, right) for option in options_of(side)]
     for option in sides:
         is_view = isinstance(option, Seq) and option.kind == "keys"
         if isinstance(option, Set) or is_view:
-            stable = all(isinstance(o, Set) and o.stable for o in sides) and None not in (left, right)
+            stable = all(isinstance(o, Set) and o.stable for o in sides) and None not in (
+                left,
+                right,
+            )
             if isinstance(op, ast.Sub | ast.BitAnd) and isinstance(left, Set) and left.stable:
                 stable = True
             return f.new_set(element_of(option) if isinstance(option, Container) else None, stable)
@@ -185,12 +195,18 @@ def _elements(f: Frame, node: ast.AST, value: Value) -> Value | None:
         element = f.m.catalog.element(path)
         if element is not None:
             return Obj(element, value.taint)
-        if isinstance(value, Obj) and "." in value.type and value.type.partition(".")[0] != "builtins":
+        if (
+            isinstance(value, Obj)
+            and "." in value.type
+            and value.type.partition(".")[0] != "builtins"
+        ):
             return Obj(f"{value.type}.__iter__", value.taint)
     return Unknown(value.taint) if value.taint is not None else None
 
 
-def order_through(f: Frame, node: ast.AST, value: Value | None, made: Container, verb: str) -> Container:
+def order_through(
+    f: Frame, node: ast.AST, value: Value | None, made: Container, verb: str
+) -> Container:
     """A container made from `value` in its order."""
     made.order = order_of(f, node, value, verb)
     return made

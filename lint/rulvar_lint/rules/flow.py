@@ -1,4 +1,6 @@
-"""Where an unstable value goes: into an identity, a branch or the result. It completes the message of its finding."""
+"""Where an unstable value goes: into an identity, a branch or the result. It completes the message
+of its finding.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.ctxcalls import SIGNATURES
 from rulvar_lint.core.frame import REGION
 from rulvar_lint.core.values import Container, Dict, Seq, Value, options_of
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
@@ -15,7 +18,9 @@ if TYPE_CHECKING:
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.values import Taint
 
-_IDENTITY: Final = frozenset("prompt key label deps args model effort schema agent_type tools isolation".split())
+_IDENTITY: Final = names(
+    """prompt key label deps args model effort schema agent_type tools isolation"""
+)
 
 
 def install(hooks: Hooks) -> None:

@@ -36,7 +36,18 @@ def plain(
     """A diagnostic within one line."""
     rule = RULES[code]
     return Diagnostic(
-        path, line, column, line, end_column, code, rule.name, rule.severity, f"{what}; {rule.advice}", url_of(code), (), fix
+        path,
+        line,
+        column,
+        line,
+        end_column,
+        code,
+        rule.name,
+        rule.severity,
+        f"{what}; {rule.advice}",
+        url_of(code),
+        (),
+        fix,
     )
 
 
@@ -133,7 +144,9 @@ def _edit(finding: Finding, node: ast.AST, text: str, how: str) -> Edit | None:
 
 
 def _matches(finding: Finding, node: ast.AST) -> bool:
-    """Whether the text at a node's position is the node: inside f-strings older parsers are not exact."""
+    """Whether the text at a node's position is the node: inside f-strings older parsers are not
+    exact.
+    """
     if isinstance(node, ast.ExceptHandler) or not finding.in_text:
         return True
     source = finding.module.source
@@ -153,7 +166,10 @@ def _argument(finding: Finding, node: ast.AST, text: str, line: int, end: int) -
         return None
     last: ast.AST | None = None
     for part in (*node.args, *(keyword.value for keyword in node.keywords)):
-        if last is None or (part.end_lineno or 0, part.end_col_offset or 0) > (last.end_lineno, last.end_col_offset):  # type: ignore[attr-defined]
+        if last is None or (part.end_lineno or 0, part.end_col_offset or 0) > (
+            last.end_lineno,
+            last.end_col_offset,
+        ):  # type: ignore[attr-defined]
             last = part
     path = finding.module.path
     if last is None:
