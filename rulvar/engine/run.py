@@ -9,8 +9,8 @@ have gone live.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import Dropped, Pending, Preview
@@ -32,8 +32,11 @@ from rulvar.kernel.mismatch import Divergence, explain_miss
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
+    from rulvar.engine.guard import Watch
 
 __all__ = ["Run"]
+
+Body = TypeVar("Body", bound=Awaitable[Any])
 
 
 class Run:
@@ -70,6 +73,7 @@ class Run:
         self.cancel_reason: str | None = None
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
+        self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
         self.observe = Observation(self, engine.observers)
         self.waits = Waits(self)
@@ -276,6 +280,10 @@ class Run:
             raise
         finally:
             self.root.branch.end()
+
+    def inside(self, body: Body) -> Body:
+        """Return what runs workflow code, in view of the determinism guard where that is on."""
+        return body if self.watch is None else cast(Body, self.watch.inside(body))
 
     def watch_deadline(self) -> asyncio.TimerHandle | None:
         """Cancel the run when its deadline comes; return the timer."""

@@ -1,4 +1,4 @@
-"""Reads one line of a cassette: at C speed where it is plain, exactly where it is not.
+"""Reads and writes one line of a cassette: at C speed where it is plain, exactly where it is not.
 
 The fast decoder never takes a line that the exact check refuses. What it leaves (integers written as
 ``10.0``, lone surrogates, refusals, faults) goes through the exact check, which decides and explains.
@@ -6,17 +6,27 @@ The fast decoder never takes a line that the exact check refuses. What it leaves
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
+import orjson
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from rulvar.contracts.canonical import MAX_SAFE_INTEGER, canonical_json, decode_json
+from rulvar.contracts.canonical import (
+    MAX_SAFE_INTEGER,
+    NeedsExactEncoder,
+    canonical_json,
+    decode_json,
+    encode_json,
+    normal_json,
+)
 from rulvar.contracts.capabilities import ModelCaps
-from rulvar.testing.cassette_shape import caps_from_wire, check_caps, check_row, is_terminal
+from rulvar.testing.cassette_shape import caps_from_wire, check_caps, check_row, is_terminal, with_integers
 
-__all__ = ["Declaration", "LineReader", "RowFacts"]
+__all__ = ["Declaration", "LineReader", "RowFacts", "encode_line"]
 
 _Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
 _Name = Annotated[str, Meta(min_length=1)]
@@ -204,6 +214,24 @@ class LineReader:
             known = self._known[key] = len(self.declarations)
             self.declarations.append(Declaration(adapter_id, provider, semantics, model, snapshot))
         return known
+
+
+def encode_line(row: dict[str, Any]) -> bytes:
+    """Return a row as one line, numbers and texts written as the original writes them.
+
+    Raises:
+        NonSerializableValueError: a value that JSON cannot hold; ``data["path"]`` names it.
+    """
+    try:
+        return orjson.dumps(normal_json(row))
+    except (NeedsExactEncoder, TypeError, orjson.JSONEncodeError):
+        encode_json(row)  # names the place of a value that JSON cannot hold
+    plain = with_integers(row)
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match.group()):04x}", text).encode("utf-8")
+
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def _ends_well(row: _FastRow) -> bool | None:

@@ -26,6 +26,7 @@ from rulvar.errors import ConfigError, NonSerializableValueError
 from rulvar.kernel.keys import CURRENT_HASH_VERSION
 from rulvar.testing.cassette import parse_cassette
 from rulvar.testing.cassette_file import CassetteFile, WrittenLine
+from rulvar.testing.cassette_lines import encode_line
 from rulvar.testing.cassette_rules import LAST_OCCURRENCE, check_appendable, refuse_ceiling
 from rulvar.testing.cassette_shape import FORMAT_VERSION, KIND, WrongField, check_row, is_terminal
 from rulvar.testing.wrapped import check_adapters, start_stream
@@ -305,9 +306,9 @@ def _header() -> bytes:
 
 def _encode(row: dict[str, Any]) -> bytes:
     try:
-        return encode_json(row)
+        return encode_line(row)
     except NonSerializableValueError:
-        return encode_json(_indexed_bytes(row))
+        return encode_line(_indexed_bytes(row))
 
 
 def _checked_adapters(adapters: Iterable[Adapter]) -> list[Adapter]:
