@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +28,13 @@ from rulvar_lint.rules.wording import word
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import FunctionDecl
     from rulvar_lint.core.findings import Key
+    from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.values import Func
+
+# The cyclic garbage collector is held back while trees are built, and run after so many files.
+COLLECT_EVERY: Final = 100
+
+_FORGOTTEN: Final = ast.parse("lambda: None", mode="eval").body
 
 _MARKS: Final = (b"rulvar", b"RLV")
 _REPLAYED: Final = re.compile(rb"ctx|workflow|machine", re.I)
@@ -344,6 +351,11 @@ class Project:
             finally:
                 sys.setrecursionlimit(limit)
         unit.findings = {key: word(finding) for key, finding in machine.findings.items()}
+        source = self.source(path) if module is None else None
+        failure = source.parse() if source is not None else None
+        if source is not None and isinstance(failure, ParseFailure):
+            item = comment_rules.syntax_error(source, failure)
+            unit.findings[(path, item.line, item.code)] = item
         unit.reached = frozenset(machine.region_files | {path})
         unit.deps = frozenset(_closure(machine.edges, path))
         unit.words = frozenset(word_ for name in unit.deps for word_ in machine.words.get(name, ()))
@@ -361,6 +373,10 @@ class Project:
             for decl in machine.registered
             if decl.module is module and decl.flags & {"workflow", "transition", "machine"}
         ]
+
+    def listen_to_regions(self, listener: Callable[[Frame], None]) -> None:
+        """Call `listener` after each replayed function has been interpreted."""
+        self._machine.hooks.region_end.append(listener)
 
     # Results
 
@@ -403,13 +419,27 @@ class Project:
         ]
         return sorted(found, key=lambda item: item.sort_key)
 
+    def workflow_count(self) -> int:
+        """How many workflow functions the analysed files define."""
+        return sum(len(unit.workflows) for unit in self._units.values())
+
     def units(self, paths: Iterable[str], *, release: bool = False) -> dict[str, Unit]:
         """The analyses that begin in the given files. With `release`, what only they needed is forgotten."""
         found = {}
-        for path in paths:
-            found[path] = self.unit(path)
-            if release:
-                self._release(path)
+        was_enabled = gc.isenabled()
+        if release:
+            gc.freeze()
+            gc.disable()
+        try:
+            for number, path in enumerate(paths, 1):
+                found[path] = self.unit(path)
+                if release:
+                    self._release(path)
+                    if number % COLLECT_EVERY == 0:
+                        gc.collect()
+        finally:
+            if was_enabled:
+                gc.enable()
         return found
 
     def _release(self, path: str) -> None:
@@ -422,6 +452,11 @@ class Project:
         for decl in module.decls.values():
             self._machine.registered.pop(decl, None)
             self._machine.registrars.pop(decl, None)
+            decl.memo.clear()
+            decl.node = _FORGOTTEN
+        for part in (module.env, module.decls, module.functions, module.ctx_calls):
+            part.clear()
+        module.tree = ast.Module([], [])
         del self._modules[path]
         self._machine.log = []
         self._machine.findings = {}
@@ -460,11 +495,9 @@ class Project:
                     merged.setdefault(key, finding)
         if not merged and not any(mark in source.data for mark in _MARKS):
             return []
+        if any(code == "RLV001" for _, _, code in merged):
+            return self._filter(list(merged.values()))
         module = self._modules.get(path)
-        if module is None:
-            tree = source.parse()
-            if isinstance(tree, ParseFailure):
-                return self._filter([comment_rules.syntax_error(source, tree)])
         comments = module.comments if module is not None else read_comments(source)
         found = self._unsuppressed(merged, comments, used)
         found += comment_rules.judge(source, comments, used, CODES, self._is_on)

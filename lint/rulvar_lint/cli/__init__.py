@@ -18,6 +18,11 @@ def main(argv: list[str] | None = None) -> int:
 
         sys.stdout.write(f"rulvar-lint {__version__}\n")
         return 0
+    from rulvar_lint import warm
+
+    code = warm.replay(args)
+    if code is not None:
+        return code
     from rulvar_lint.cli.main import run
 
     return run(args)

@@ -40,7 +40,7 @@ def fix(session: Session) -> int:
         sys.stdout.flush()
     else:
         for path, text in texts.items():
-            _write(session.root / path, text)
+            write_text(session.root / path, text)
             session.overlays.pop(path, None)
     return finish(session, outcome, fixed)
 
@@ -77,7 +77,8 @@ def _encodes(session: Session, path: str, text: str) -> bool:
     return True
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Replace the text of a file, atomically. Encoding, byte order mark and mode are kept."""
     data = path.read_bytes()
     body = text.encode(encoding_of(data))
     made = (_BOM if data.startswith(_BOM) else b"") + body

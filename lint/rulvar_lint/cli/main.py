@@ -42,6 +42,7 @@ def run(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     args = parse(argv)
     if args.command == "check":
+        args.argv = argv
         if args.version:
             from rulvar_lint import __version__
 
@@ -111,9 +112,9 @@ def settings(args: argparse.Namespace, root: Path) -> Config:
 
 
 def _known_codes() -> frozenset[str]:
-    from rulvar_lint.rules.table import ROWS
+    from rulvar_lint.rules.pages import CODES
 
-    return frozenset(row.code for row in ROWS)
+    return CODES
 
 
 def _per_file(text: str, codes: frozenset[str]) -> list[tuple[str, tuple[str, ...]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -86,7 +87,7 @@ class FunctionDecl:
     def generator(self) -> bool:
         """Whether the body yields."""
         if self.is_generator is None:
-            self.is_generator = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(self.node))
+            self.is_generator = self.module.has_yield and any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(self.node))
         return self.is_generator
 
 
@@ -131,6 +132,7 @@ class Module:
         "decls",
         "env",
         "functions",
+        "has_yield",
         "imports_rulvar",
         "is_package",
         "is_test",
@@ -157,8 +159,10 @@ class Module:
         self.decls: dict[ast.AST, FunctionDecl] = {}
         self.ctx_calls: dict[ast.Call, str] = {}
         self.state = 0
-        self.imports_rulvar = imports_any(tree, ("rulvar",))
-        self.is_test = self.is_test or (self.imports_rulvar and imports_any(tree, ("pytest", "rulvar.testing")))
+        data = source.data
+        self.imports_rulvar = imports_any(data, (b"rulvar",))
+        self.is_test = self.is_test or (self.imports_rulvar and imports_any(data, (b"pytest", b"rulvar.testing")))
+        self.has_yield = b"yield" in data
         self.changed_names: dict[str, bool] = {}
         self.usage: object = None
 
@@ -198,11 +202,39 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     while todo:
         current = todo.pop()
         yield current
-        if isinstance(current, _SCOPES):
-            if not isinstance(current, ast.Lambda):
-                todo.extend(current.decorator_list)
-            continue
-        todo.extend(ast.iter_child_nodes(current))
+        if not isinstance(current, _SCOPES):
+            todo.extend(children(current))
+
+
+_LEAVES: Final = frozenset("id attr ctx op ops kind value_ arg name asname module level n s lineno type_comment".split())
+_CHILDREN: Final[dict[type, tuple[str, ...]]] = {
+    cls: tuple(name for name in cls._fields if name not in _LEAVES or (cls is ast.ExceptHandler and name == "type"))
+    for cls in vars(ast).values()
+    if isinstance(cls, type) and issubclass(cls, ast.AST)
+}
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes directly below a node; operators and contexts are left out. Faster than `ast.iter_child_nodes`."""
+    found: list[ast.AST] = []
+    for name in _CHILDREN[node.__class__]:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            for item in value:
+                if isinstance(item, ast.AST):
+                    found.append(item)
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all nodes below it, in no particular order."""
+    todo = [node]
+    while todo:
+        current = todo.pop()
+        yield current
+        todo.extend(children(current))
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -219,14 +251,19 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             todo.extend(reversed(case.body))
 
 
-def imports_any(tree: ast.Module, packages: tuple[str, ...]) -> bool:
-    """Whether a module imports one of the packages anywhere, for type checking included."""
-    for node in statements(tree.body):
-        names: list[str] = []
-        if isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        if any(name == package or name.startswith(f"{package}.") for name in names for package in packages):
-            return True
+_IMPORT: Final = re.compile(rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\n]*)|import[ \t]+([^\n]*))", re.M)
+
+
+def imports_any(data: bytes, packages: tuple[bytes, ...]) -> bool:
+    """Whether a file imports one of the packages anywhere, for type checking included."""
+    if not any(package.partition(b".")[0] in data for package in packages):
+        return False
+    for match in _IMPORT.finditer(data):
+        if match[3] is not None:
+            names = [part.strip() for part in match[3].split(b",")]
+        else:
+            names = [match[1], *(b"%s.%s" % (match[1], word) for word in re.findall(rb"\w+", match[2]))]
+        for name in names:
+            if any(name == package or name.startswith((package + b".", package + b" ")) for package in packages):
+                return True
     return False

@@ -128,7 +128,9 @@ def eval_joined(f: Frame, node: ast.JoinedStr) -> Value | None:
 
 
 def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:
+    f.m.in_text += 1
     value = f.ev[node.value.__class__](f, node.value)
+    f.m.in_text -= 1
     spec = node.format_spec
     if spec is not None:
         f.ev[spec.__class__](f, spec)

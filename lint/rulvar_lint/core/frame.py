@@ -148,7 +148,7 @@ class Frame:
 
     def segment(self, node: ast.AST, limit: int = 60) -> str:
         """The source of a node on one line, for messages."""
-        text = " ".join(ast.unparse(node).split())
+        text = " ".join((self.module.source.segment(node) or ast.unparse(node)).split())
         return text if len(text) <= limit else text[: limit - 1] + "\u2026"
 
     # New containers

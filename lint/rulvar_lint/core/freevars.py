@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.values import Value
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def bound_in(nodes: list[ast.AST]) -> set[str]:
         elif isinstance(node, ast.Lambda):
             continue
         elif isinstance(node, _COMPREHENSIONS):
-            todo.extend(n for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
+            todo.extend(n for n in walk(node) if isinstance(n, ast.NamedExpr))
             continue
         elif isinstance(node, ast.alias):
             found.add((node.asname or node.name).partition(".")[0])
@@ -39,7 +40,7 @@ def bound_in(nodes: list[ast.AST]) -> set[str]:
                 found.add(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             found.add(node.rest)
-        todo.extend(ast.iter_child_nodes(node))
+        todo.extend(children(node))
     return found
 
 
@@ -51,7 +52,7 @@ def loop_bound(node: ast.AST) -> frozenset[str]:
         return frozenset(bound_in([node.test, *node.body]))
     if isinstance(node, _COMPREHENSIONS):
         nodes: list[ast.AST] = [generator.target for generator in node.generators]
-        nodes += [n.target for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]
+        nodes += [n.target for n in walk(node) if isinstance(n, ast.NamedExpr)]
         return frozenset(bound_in(nodes))
     return frozenset()
 
@@ -68,7 +69,7 @@ def _free(node: ast.AST, hidden: frozenset[str], found: dict[str, ast.Name]) -> 
     params = {arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
     params |= {arg.arg for arg in (args.vararg, args.kwarg) if arg is not None}
     body: list[Any] = [node.body] if isinstance(node, ast.Lambda) else node.body  # type: ignore[attr-defined]
-    outer = {name for n in body for inner in ast.walk(n) if isinstance(inner, ast.Nonlocal | ast.Global) for name in inner.names}
+    outer = {name for n in body for inner in walk(n) if isinstance(inner, ast.Nonlocal | ast.Global) for name in inner.names}
     inside = hidden | params | (bound_in(body) - outer)
     _walk(body, inside, found)
 
@@ -93,12 +94,12 @@ def _walk(nodes: list[Any], hidden: frozenset[str] | set[str], found: dict[str, 
             parts += [generator.iter for generator in node.generators[1:]]
             _walk(parts, inner, found)
         else:
-            todo.extend(reversed(list(ast.iter_child_nodes(node))))
+            todo.extend(reversed(list(children(node))))
 
 
 def names_in(node: ast.AST) -> set[str]:
     """All names that an expression reads."""
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return {n.id for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
 def bound_by(loop: Loop) -> frozenset[str]:

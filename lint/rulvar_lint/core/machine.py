@@ -118,6 +118,7 @@ class Machine:
             **definitions.STATEMENTS,
         }
         self.tick = 0
+        self.in_text = 0
         self.findings: dict[Key, Finding] = {}
         self.log: list[Finding | Used] = []
         self.used: set[Used] = set()
@@ -285,6 +286,7 @@ class Machine:
             self.log.append(known)
             return known
         self.log.append(finding)
+        finding.in_text = self.in_text > 0
         finding.fix = more.get("fix")
         finding.places = list(more.get("places", ()))
         self.findings[finding.key] = finding

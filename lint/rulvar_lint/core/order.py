@@ -42,7 +42,7 @@ class Pending:
         self.done = True
         fix = None
         if self.expr is not None and not self.cause.chain:
-            text = ast.get_source_segment(self.frame.module.source.text, self.expr)
+            text = self.frame.module.source.segment(self.expr)
             fix = ("unsafe", "Sort it", [(self.expr, f"sorted({text})")], "replace") if text else None
         if self.frame.mode == PLAIN and self.frame.in_region:
             self.frame.m.report(self.frame, self.node, self.cause, fix=fix)

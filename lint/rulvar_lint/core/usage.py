@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.classes import order_of_classes
 from rulvar_lint.core.containers import MUTATORS
-from rulvar_lint.core.decls import statements
+from rulvar_lint.core.decls import children, statements, walk
 from rulvar_lint.core.freevars import bound_in
 from rulvar_lint.core.values import Class, Const, Container, Ext, Func, Inst, LazyImport, ModuleRef, Obj, Value
 
@@ -50,8 +50,8 @@ class Usage:
             if fn not in inner:
                 self._function(fn, frozenset(), fn.name)
                 for stmt in fn.body:
-                    in_functions.update(ast.walk(stmt))
-        for node in ast.walk(module.tree):
+                    in_functions.update(walk(stmt))
+        for node in walk(module.tree):
             if node in in_functions:
                 continue
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -73,7 +73,7 @@ class Usage:
                 self._function(node, frozenset(local), name)
                 continue
             self._node(node, local, declared, first, name)
-            todo.extend(ast.iter_child_nodes(node))
+            todo.extend(children(node))
 
     def _node(self, node: ast.AST, local: set[str] | frozenset[str], declared: set[str], first: str, name: str) -> None:
         if isinstance(node, ast.Name):

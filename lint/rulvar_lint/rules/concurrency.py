@@ -98,7 +98,7 @@ def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> object:
     name = f.ctx_name()
     if name is None or ext.path != "asyncio.gather" or not isinstance(node, ast.Call) or node.keywords or not node.args:
         return None
-    parts = [ast.get_source_segment(f.module.source.text, arg) for arg in node.args]
+    parts = [f.module.source.segment(arg) for arg in node.args]
     if None in parts:
         return None
     inner = parts[0] if len(parts) == 1 and isinstance(node.args[0], ast.GeneratorExp) else ", ".join(map(str, parts))

@@ -6,9 +6,11 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.containers import MUTATORS
+from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import STEP
 from rulvar_lint.core.freevars import free_names, loop_bound, names_in
+from rulvar_lint.core.identities import canonical, identity_parts
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -28,11 +30,6 @@ if TYPE_CHECKING:
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.machine import Result
 
-# Options that are no part of the identity of a call.
-IGNORED: Final = frozenset(
-    """label on_error retry replay memoize_outcome limits est_cost stream fallback phase returns settle
-    abort_siblings on_item_error""".split()
-)
 _JUDGED: Final = frozenset({"agent", "workflow", "await_external", "step", "brief"})
 
 
@@ -47,92 +44,10 @@ def _calls(f: Frame) -> None:
         return
     calls = list({call.node: call for call in f.calls if call.name in _JUDGED}.values())
     _duplicates(f, calls)
+    varying: dict[ast.AST, set[str]] = {}
     for call in calls:
         if call.loops:
-            _constant_in_loop(f, call)
-
-
-# Identity
-
-
-def identity_parts(call: CtxCall) -> list[tuple[str, ast.expr]] | None:
-    """(name, expression) of what identifies a call; None when arguments are spread and cannot be seen."""
-    args = call.args
-    if args.rest is not None or any(isinstance(node, ast.Starred) for node in args.pos_nodes):
-        return None
-    if isinstance(call.node, ast.Call) and any(keyword.arg is None for keyword in call.node.keywords):
-        return None
-    key = call.expr("key")
-    if isinstance(key, ast.Constant) and key.value is None:
-        key = None
-    parts: list[tuple[str, ast.expr]] = []
-    if call.name == "step":
-        if key is not None:
-            parts = [("label", key)]
-        else:
-            label = call.expr("label")
-            parts = [("label", label)] if label is not None else []
-        deps = call.expr("deps")
-        if deps is not None and not _is_empty(deps):
-            parts.append(("deps", deps))
-        return parts
-    if call.name == "await_external":
-        return [("key", key)] if key is not None else []
-    if call.name == "workflow":
-        child, given = call.expr("child"), call.expr("args")
-        parts = [("child", child)] if child is not None else []
-        second = key if key is not None else given
-        return [*parts, ("args", second)] if second is not None else parts
-    prompt = call.expr("prompt")
-    first = key if key is not None else prompt
-    parts = [("prompt", first)] if first is not None else []
-    skip = IGNORED | {"key", "prompt"}
-    parts += [
-        (name, node)
-        for name, node in sorted(args.kw_nodes.items())
-        if name not in skip and not name.startswith("on_") and not _is_none(node)
-    ]
-    return parts
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-def _is_empty(node: ast.expr) -> bool:
-    return isinstance(node, ast.Tuple | ast.List) and not node.elts
-
-
-def _canonical(node: ast.AST) -> str:
-    """A text that is equal for expressions that mean the same: quotes and the order of dict keys do not count."""
-    if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
-        pairs = sorted(
-            (_canonical(key), _canonical(value)) for key, value in zip(node.keys, node.values, strict=True) if key
-        )
-        return "{" + ",".join(f"{k}:{v}" for k, v in pairs) + "}"
-    if isinstance(node, ast.Call):
-        args = ",".join(_canonical(arg) for arg in node.args)
-        kws = ",".join(sorted(f"{keyword.arg}={_canonical(keyword.value)}" for keyword in node.keywords))
-        return f"{_canonical(node.func)}({args};{kws})"
-    if isinstance(node, ast.JoinedStr):
-        return "f" + "|".join(_canonical(value) for value in _merged(node))
-    if isinstance(node, ast.Constant):
-        return f"{type(node.value).__name__}:{node.value!r}"
-    fields = []
-    for name, value in ast.iter_fields(node):
-        if name == "ctx":
-            continue
-        if isinstance(value, ast.AST):
-            fields.append(f"{name}={_canonical(value)}")
-        elif isinstance(value, list):
-            fields.append(f"{name}=[{','.join(_canonical(v) if isinstance(v, ast.AST) else repr(v) for v in value)}]")
-        else:
-            fields.append(f"{name}={value!r}")
-    return f"{type(node).__name__}({','.join(fields)})"
-
-
-def _merged(node: ast.JoinedStr) -> list[ast.AST]:
-    return list(node.values)
+            _constant_in_loop(f, call, varying)
 
 
 # RLV401
@@ -146,37 +61,60 @@ def _duplicates(f: Frame, calls: list[CtxCall]) -> None:
             continue
         if any(_volatile(node) for _, node in parts):
             continue
-        text = call.name + ";" + ";".join(f"{name}={_canonical(node)}" for name, node in parts)
+        text = call.name + ";" + ";".join(f"{name}={canonical(node)}" for name, node in parts)
         groups.setdefault(text, []).append(call)
-    for group in groups.values():
-        if len(group) > 1:
-            _judge_group(f, group)
+    repeated = [group for group in groups.values() if len(group) > 1]
+    if repeated and f.decl is not None:
+        body = _Body(f.decl.node)
+        for group in repeated:
+            _judge_group(f, group, body)
 
 
-def _judge_group(f: Frame, group: list[CtxCall]) -> None:
-    root = f.decl.node if f.decl is not None else None
-    if root is None:
-        return
-    parents = _parents(root)
-    group.sort(key=lambda call: (call.node.lineno, call.node.col_offset))  # type: ignore[attr-defined]
+def _judge_group(f: Frame, group: list[CtxCall], body: _Body) -> None:
+    group.sort(key=lambda call: _position(call.node))
     for index, later in enumerate(group):
         for earlier in group[:index]:
-            if _same_path(parents, earlier.node, later.node) and not _changed(parents, root, earlier, later):
-                what = f"`ctx.{later.name}` repeats a call of line {earlier.node.lineno}: only their order tells them apart"  # type: ignore[attr-defined]
+            if _same_path(body.parents, earlier.node, later.node) and not body.changed(earlier, later):
+                line = _position(earlier.node)[0]
+                what = f"`ctx.{later.name}` repeats a call of line {line}: only their order tells them apart"
                 cause = Cause("RLV401", what, f.place(later.node), (), "warning")
-                f.m.report(f, later.node, cause, fix=_add_key(f, later, index), places=[(f.place(earlier.node), "the first of the two calls")])
+                places = [(f.place(earlier.node), "the first of the two calls")]
+                f.m.report(f, later.node, cause, fix=_add_key(f, later, index), places=places)
                 break
 
 
-def _parents(root: ast.AST) -> dict[ast.AST, ast.AST]:
-    found: dict[ast.AST, ast.AST] = {}
-    todo = [root]
-    while todo:
-        node = todo.pop()
-        for child in ast.iter_child_nodes(node):
-            found[child] = node
-            todo.append(child)
-    return found
+def _position(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+class _Body:
+    """A function body: who contains whom, and where names change."""
+
+    __slots__ = ("events", "parents")
+
+    def __init__(self, root: ast.AST) -> None:
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.events: list[tuple[tuple[int, int], set[str] | frozenset[str]]] = []
+        todo = [root]
+        while todo:
+            node = todo.pop()
+            for child in children(node):
+                self.parents[child] = node
+                todo.append(child)
+                changed = _changes(child)
+                if changed:
+                    self.events.append((_position(child), changed))
+
+    def changed(self, earlier: CtxCall, later: CtxCall) -> bool:
+        """Whether a variable of the identity may have another value at the second call."""
+        names: set[str] = set()
+        for _, node in identity_parts(later) or ():
+            names |= names_in(node)
+        if not names:
+            return False
+        start = min(_position(earlier.node), _position(_statement(self.parents, earlier.node)))
+        end = _position(later.node)
+        return any(start <= position <= end and changed & names for position, changed in self.events)
 
 
 def _chain(parents: dict[ast.AST, ast.AST], node: ast.AST) -> list[ast.AST]:
@@ -247,47 +185,34 @@ def _leaves_between(common: ast.AST, a: ast.AST, b: ast.AST) -> bool:
     return False
 
 
-def _changed(parents: dict[ast.AST, ast.AST], root: ast.AST, earlier: CtxCall, later: CtxCall) -> bool:
-    """Whether a variable of the identity may have another value at the second call."""
-    names: set[str] = set()
-    for _, node in identity_parts(later) or ():
-        names |= names_in(node)
-    if not names:
-        return False
-    start = (earlier.node.lineno, earlier.node.col_offset)  # type: ignore[attr-defined]
-    end = (later.node.lineno, later.node.col_offset)  # type: ignore[attr-defined]
-    for node in ast.walk(root):
-        line = getattr(node, "lineno", None)
-        if line is None or not (start <= (line, node.col_offset) <= end):  # type: ignore[attr-defined]
-            statement = _statement(parents, earlier.node)
-            if node is not statement:
-                continue
-        if _changes(node) & names:
-            return True
-    return False
-
-
 def _statement(parents: dict[ast.AST, ast.AST], node: ast.AST) -> ast.AST:
     while not isinstance(node, ast.stmt) and node in parents:
         node = parents[node]
     return node
 
 
-def _changes(node: ast.AST) -> set[str]:
+def _changes(node: ast.AST) -> set[str] | frozenset[str]:
     """Names that a node binds or may mutate."""
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        return {node.id}
+    cls = node.__class__
+    if cls is ast.Name:
+        return {node.id} if node.ctx.__class__ is not ast.Load else _NONE  # type: ignore[attr-defined]
+    if cls is ast.Call:
+        func: ast.expr = node.func  # type: ignore[attr-defined]
+        if func.__class__ is ast.Attribute and func.attr in MUTATORS:  # type: ignore[attr-defined]
+            return names_in(func.value)  # type: ignore[attr-defined]
+        return _NONE
     if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
-        return names_in(node.func.value)
-    return set()
+        return {n.id for target in targets for n in walk(target) if isinstance(n, ast.Name)}
+    return _NONE
+
+
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 def _volatile(node: ast.AST) -> bool:
     """Whether an expression gives another value each time it is evaluated."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, ast.Call):
             func = inner.func
             if isinstance(func, ast.Attribute):
@@ -315,14 +240,16 @@ _PURE: Final = frozenset(
 )
 
 
-def _constant_in_loop(f: Frame, call: CtxCall) -> None:
+def _constant_in_loop(f: Frame, call: CtxCall, varying: dict[ast.AST, set[str]]) -> None:
     loop = call.loops[-1]
     parts = identity_parts(call)
     if parts is None or not parts or _runs_once(loop, call.node):
         return
     if any(_volatile(node) or _calls_unknown(f, node) for _, node in parts):
         return
-    bound = loop_bound(loop) | _mutated_in(loop)
+    bound = varying.get(loop)
+    if bound is None:
+        bound = varying[loop] = loop_bound(loop) | _mutated_in(loop)
     if any(names_in(node) & bound for _, node in parts):
         return
     what = f"every iteration of the loop makes `ctx.{call.name}` with the same identity"
@@ -331,7 +258,7 @@ def _constant_in_loop(f: Frame, call: CtxCall) -> None:
 
 def _calls_unknown(f: Frame, node: ast.AST) -> bool:
     """Whether an identity is computed by code whose result may change from call to call."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, ast.Call):
             func = inner.func
             name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
@@ -348,7 +275,7 @@ def _calls_unknown(f: Frame, node: ast.AST) -> bool:
 def _mutated_in(loop: ast.AST) -> set[str]:
     """Names that an iteration may change without binding them."""
     found: set[str] = set()
-    for node in ast.walk(loop):
+    for node in walk(loop):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute):
                 if node.func.attr in MUTATORS or node.func.attr not in _PURE:
@@ -378,12 +305,14 @@ def _runs_once(loop: ast.AST, call: ast.AST) -> bool:
     body = getattr(loop, "body", None)
     if not isinstance(body, list):
         return False
+    if not any(isinstance(stmt, ast.Return | ast.Raise | ast.Break) for stmt in body):
+        return False
     for stmt in body:
         if isinstance(stmt, ast.Return | ast.Raise | ast.Break):
             return True
         if isinstance(stmt, ast.Continue):
             return False
-        if any(isinstance(node, ast.Continue) for node in ast.walk(stmt)):
+        if any(isinstance(node, ast.Continue) for node in walk(stmt)):
             return False
     return False
 
@@ -441,7 +370,7 @@ def _display_paths(f: Frame, name: str) -> set[tuple[str, ...]]:
     root = f.decl.node if f.decl is not None else None
     if root is None:
         return found
-    for node in ast.walk(root):
+    for node in walk(root):
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
             found |= _paths(node.value)
     return found
@@ -461,7 +390,7 @@ def _paths(node: ast.AST) -> set[tuple[str, ...]]:
             todo.append(current.func.value)
             todo.extend([*current.args, *(keyword.value for keyword in current.keywords)])
             continue
-        todo.extend(ast.iter_child_nodes(current))
+        todo.extend(children(current))
     return found
 
 

@@ -148,7 +148,7 @@ def _wrap(f: Frame, expr: ast.expr) -> object:
     inner = expr.value if isinstance(expr, ast.Await) else expr
     if any(isinstance(n, ast.Await | ast.Yield | ast.NamedExpr) for n in ast.walk(inner)):
         return None
-    text = ast.get_source_segment(f.module.source.text, inner)
+    text = f.module.source.segment(inner)
     if text is None:
         return None
     return ("safe", "Pass a function", [(expr, f"lambda: {text}")], "replace")

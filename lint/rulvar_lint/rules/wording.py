@@ -133,10 +133,10 @@ def _edit(finding: Finding, node: ast.AST, text: str, how: str) -> Edit | None:
 
 def _matches(finding: Finding, node: ast.AST) -> bool:
     """Whether the text at a node's position is the node: inside f-strings older parsers are not exact."""
-    if isinstance(node, ast.ExceptHandler):
+    if isinstance(node, ast.ExceptHandler) or not finding.in_text:
         return True
     source = finding.module.source
-    segment = ast.get_source_segment(source.text, node)
+    segment = source.segment(node)
     if segment is None or not isinstance(node, ast.expr):
         return segment is not None
     try:
