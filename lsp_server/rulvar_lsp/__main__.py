@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import logging
 import sys
 from collections.abc import Sequence
-from importlib import metadata
+from typing import TYPE_CHECKING
+
+from rulvar_lsp import __version__
+
+if TYPE_CHECKING:
+    import argparse
 
 MISSING_EXTRA = 2
 
 
-def _version() -> str:
-    try:
-        return metadata.version("rulvar")
-    except metadata.PackageNotFoundError:
-        return "0+unknown"
-
-
 def _parser() -> argparse.ArgumentParser:
+    import argparse
+
     parser = argparse.ArgumentParser(
         prog="rulvar-lsp", description="Language server for replay-stable workflows."
     )
     parser.add_argument("--stdio", action="store_true", help="talk over standard streams (default)")
-    parser.add_argument("--version", action="version", version=f"rulvar-lsp {_version()}")
+    parser.add_argument("--version", action="version", version=f"rulvar-lsp {__version__}")
     parser.add_argument("--check", action="store_true", help="say what was found, and leave")
     parser.add_argument(
         "--log-level",
@@ -37,11 +36,15 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the server; return the exit code."""
-    args = _parser().parse_args(argv)
-    if args.check:
-        from rulvar_lsp.edge.check import print_check
+    given = sys.argv[1:] if argv is None else list(argv)
+    level = "warning"
+    if given and given != ["--stdio"]:  # how editors start it: without the parser's import
+        args = _parser().parse_args(given)
+        level = args.log_level
+        if args.check:
+            from rulvar_lsp.edge.check import print_check
 
-        return print_check(_version())
+            return print_check(__version__)
     if importlib.util.find_spec("pygls") is None:
         print("rulvar-lsp needs an extra: pip install 'rulvar[lsp]'", file=sys.stderr)
         return MISSING_EXTRA
@@ -50,14 +53,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     stdout = claim_stdout()
     logging.basicConfig(
         stream=sys.stderr,
-        level=args.log_level.upper(),
+        level=level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     from rulvar_lsp.edge.server import leave_now, run_stdio
 
     code = 1
     try:
-        code = run_stdio(_version(), stdout)
+        code = run_stdio(__version__, stdout)
     except KeyboardInterrupt:
         code = 130
     except Exception:

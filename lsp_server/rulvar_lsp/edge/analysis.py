@@ -7,9 +7,9 @@ is looked at next and the ones between are skipped, since nobody asks for them a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 MOST_CHARACTERS = 5_000_000
 # the root of files without a project: a folder that does not exist
-_NOWHERE = os.path.join(tempfile.gettempdir(), f"rulvar-lsp-no-project-{os.getpid()}")
+_NOWHERE = f"/rulvar-lsp-no-project-{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +174,10 @@ class Analyst:
         name = "".join(c if c.isalnum() else "_" for c in document.uri)
         return Place(_NOWHERE, f"{_NOWHERE}/{name[-100:]}/{os.path.basename(path or 'untitled.py')}")
 
+    def warm_up(self) -> None:
+        """Import what the first look needs, while the client is busy with its own start."""
+        self._submit(_import_the_lint)
+
     # -- in the worker --------------------------------------------------------------------------
     def _look(self, document: Document, place: Place) -> Analysis:
         if len(document.text.source) > MOST_CHARACTERS:
@@ -290,3 +294,8 @@ def _rule_info(code: str) -> RuleInfo | None:
     from rulvar_lint import rule_info
 
     return rule_info(code)
+
+
+def _import_the_lint() -> None:
+    with contextlib.suppress(ImportError):
+        import rulvar_lsp.report  # noqa: F401

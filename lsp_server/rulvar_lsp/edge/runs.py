@@ -19,7 +19,7 @@ from rulvar_lsp.features.recorded import call_label, counts
 from rulvar_lsp.snapshot import RecordedTest
 
 if TYPE_CHECKING:
-    from rulvar_lsp.edge.server import RulvarServer
+    from rulvar_lsp.edge.workbench import Workbench
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ Key = tuple[str, str | None]
 class RunBoard:
     """The runs that are going on."""
 
-    def __init__(self, server: RulvarServer) -> None:
-        self._server = server
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
         self._running: dict[Key, Run] = {}
         self._warm = WarmRunners()
 
@@ -49,21 +49,21 @@ class RunBoard:
         request = self._request(path, test)
         key = (path, test)
         if key in self._running:
-            self._server.show(lsp.MessageType.Info, f"{_title(path, test)} is running already")
+            self._bench.show(lsp.MessageType.Info, f"{_title(path, test)} is running already")
             return {"ok": False, "status": "running", "summary": "running already", "tests": []}
         warm = self._warm_runner(request)
         run = self._running[key] = Run(request, warm)
         bar = None
         said = "ended"
         try:
-            bar = await self._server.bars.begin(
+            bar = await self._bench.bars.begin(
                 f"replay-strict {_title(path, test)}",
                 run.cancel,
                 token,
-                self._server.session.client.has_progress,
+                self._bench.session.client.has_progress,
             )
             result = await run.finish(
-                lambda s: self._server.bars.report(bar, f"{s:.0f} s") if s >= 1 else None
+                lambda s: self._bench.bars.report(bar, f"{s:.0f} s") if s >= 1 else None
             )
             said = result.status
             return await self._finished(path, test, result, quiet)
@@ -72,10 +72,10 @@ class RunBoard:
             if warm is not None:
                 warm.busy = False
             self._running.pop(key, None)
-            self._server.bars.end(bar, said)
+            self._bench.bars.end(bar, said)
 
     def _warm_runner(self, request: Request) -> WarmRunner | None:
-        if not self._server.session.settings_for(request.root).warm_runner:
+        if not self._bench.session.settings_for(request.root).warm_runner:
             return None
         environ = child_environment(os.environ)
         warm = self._warm.take(request.interpreter, request.root, environ)
@@ -102,9 +102,9 @@ class RunBoard:
         self._warm.stop_all()
 
     def _request(self, path: str, test: str | None) -> Request:
-        session = self._server.session
+        session = self._bench.session
         if not session.trusted:
-            self._server.show(lsp.MessageType.Warning, UNTRUSTED)
+            self._bench.show(lsp.MessageType.Warning, UNTRUSTED)
             raise ResponseFault(REQUEST_FAILED, UNTRUSTED)
         if test is not None and not _TEST_NAME.fullmatch(test):
             raise ResponseFault(REQUEST_FAILED, f"{test!r} is not the name of a test")
@@ -118,12 +118,12 @@ class RunBoard:
         return Request(root, (node_id,), interpreter, settings.pytest_args, settings.run_timeout_seconds)
 
     async def _finished(self, path: str, test: str | None, result: Result, quiet: bool) -> dict[str, Any]:
-        await self._server.look_for_reports()
+        await self._bench.look_for_reports()
         title = _title(path, test)
         runs = sorted(
             (
                 t
-                for t in self._server.session.recorded.tests_in.get(path, ())
+                for t in self._bench.session.recorded.tests_in.get(path, ())
                 if t.report == result.report_path and (test is None or test in (t.name, t.function))
             ),
             key=lambda t: t.run.line,
@@ -136,7 +136,7 @@ class RunBoard:
         if not quiet:
             good = result.ok or result.status == "cancelled"
             kind = lsp.MessageType.Info if good else lsp.MessageType.Error
-            self._server.show(kind, f"replay-strict {title}: {result.status} ({said})")
+            self._bench.show(kind, f"replay-strict {title}: {result.status} ({said})")
         if not result.ok:
             logger.info("output of %s:\n%s", title, result.output)
         return {
