@@ -19,7 +19,7 @@ from rulvar_lsp.edge.cassettes import CassetteChecker
 from rulvar_lsp.edge.uris import uri_key
 from rulvar_lsp.features.cassette import unused_rows
 from rulvar_lsp.features.diagnostics import Finding, lint_findings, run_findings
-from rulvar_lsp.features.outline import Block, find_tests, is_test_file
+from rulvar_lsp.features.outline import Block, blocks, find_tests, is_test_file
 from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites, static_calls
 from rulvar_lsp.snapshot import Document, Recorded
 from rulvar_lsp.text import Span
@@ -185,7 +185,8 @@ class Analyst:
         if document.language != "python":
             return Analysis(document, self._cassette_findings(document))
         path = place.path
-        found_tests = find_tests(document.text) if is_test_file(path) else ()
+        outline = blocks(document.text)
+        found_tests = find_tests(outline) if is_test_file(path) else ()
         try:
             project = self._project(place.root)
             if project is None:
@@ -195,7 +196,7 @@ class Analyst:
                 self._overlays[path] = document
             found = project.check_file(path)
             parsed = not any(d.code == "RLV001" for d in found)
-            calls = static_calls(document.text, project.ctx_calls(path)) if parsed else None
+            calls = static_calls(outline, project.ctx_calls(path)) if parsed else None
             findings = lint_findings(document, found, place.absolute)
             return Analysis(document, findings, calls, found_tests)
         except Exception:

@@ -17,7 +17,7 @@ from rulvar_lsp.features.diagnostics import span_of
 from rulvar_lsp.features.hover import HoverText, hover
 from rulvar_lsp.features.inlay_hints import hints
 from rulvar_lsp.features.lenses import Lens, lenses
-from rulvar_lsp.features.outline import find_test_at, find_tests, is_test_file
+from rulvar_lsp.features.outline import Block, blocks, find_test_at, find_tests, is_test_file
 from rulvar_lsp.features.recorded import sides, site_markdown
 from rulvar_lsp.text import Span
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 MOST_ROW_LENSES = 500
+MOST_OUTLINES = 10
 
 
 class Answers:
@@ -36,6 +37,17 @@ class Answers:
 
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
+        self._outlines: dict[str, tuple[Document, tuple[Block, ...]]] = {}
+
+    def _outline(self, document: Document) -> tuple[Block, ...]:
+        """The blocks of a document; of the last few documents they are remembered."""
+        known = self._outlines.pop(document.uri, None)
+        if known is None or known[0] is not document:
+            known = (document, blocks(document.text))
+        self._outlines[document.uri] = known
+        if len(self._outlines) > MOST_OUTLINES:
+            del self._outlines[next(iter(self._outlines))]
+        return known[1]
 
     def inlay_hint(self, params: lsp.InlayHintParams) -> Awaitable[list[lsp.InlayHint]] | None:
         """Hints of the requested lines."""
@@ -80,7 +92,7 @@ class Answers:
         if document.path is None or not is_test_file(document.path):
             return []
         recorded = self._bench.session.recorded.tests_in.get(document.path, ())
-        found = lenses(document, find_tests(document.text), recorded)
+        found = lenses(document, find_tests(self._outline(document)), recorded)
         return [self._bench.convert.lens(document, lens) for lens in found]
 
     def _row_lenses(self, document: Document) -> list[lsp.CodeLens]:
@@ -132,7 +144,9 @@ class Answers:
     ) -> list[lsp.CodeAction | lsp.Command]:
         view = await view_of(self._bench, document)
         path = document.path
-        test = find_test_at(document.text, span.line) if path and is_test_file(path) else None
+        test = None
+        if path and is_test_file(path):
+            test = find_test_at(document.text, self._outline(document), span.line)
         found = actions.code_actions(document, span, view.findings, view.placed, test, only)
         convert = self._bench.convert
         result = [convert.action(document, action) for action in found]
@@ -235,5 +249,5 @@ class Answers:
                     self._bench.convert.range(document.text, block.name_span)
                 ),
             }
-            for block in find_tests(document.text)
+            for block in find_tests(self._outline(document))
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from rulvar_lsp.edge.workbench import Workbench
 
 logger = logging.getLogger(__name__)
+
+# each look at a file makes many short-lived objects (its syntax tree): the usual thresholds would have all
+# objects visited again and again while somebody types
+_GC_THRESHOLDS = (50_000, 20, 20)
 
 
 class RulvarServer(LanguageServer):
@@ -91,6 +96,7 @@ class RulvarServer(LanguageServer):
     async def serve(self, stdin: BinaryIO, stdout: BinaryIO) -> int:
         """Talk to the client until it leaves; return the exit code."""
         loop = asyncio.get_running_loop()
+        gc.set_threshold(*_GC_THRESHOLDS)
         self._stopped = asyncio.Event()
         loop.set_exception_handler(_log_loop_error)
         with ClientLog(self.protocol, loop):
