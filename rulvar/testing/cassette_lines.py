@@ -12,19 +12,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-import orjson
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from rulvar.contracts.canonical import (
-    MAX_SAFE_INTEGER,
-    NeedsExactEncoder,
-    canonical_json,
-    decode_json,
-    encode_json,
-    normal_json,
-)
+from rulvar.contracts.canonical import MAX_SAFE_INTEGER, canonical_json, decode_json, encode_json
 from rulvar.contracts.capabilities import ModelCaps
-from rulvar.testing.cassette_shape import caps_from_wire, check_caps, check_row, is_terminal, with_integers
+from rulvar.testing.cassette_shape import caps_from_wire, check_caps, check_row, is_terminal
 
 __all__ = ["Declaration", "LineReader", "RowFacts", "encode_line"]
 
@@ -217,17 +209,15 @@ class LineReader:
 
 
 def encode_line(row: dict[str, Any]) -> bytes:
-    """Return a row as one line, numbers and texts written as the original writes them.
+    """Return a row as one line; a lone surrogate is escaped, other text stands as it is.
 
     Raises:
         NonSerializableValueError: a value that JSON cannot hold; ``data["path"]`` names it.
     """
-    try:
-        return orjson.dumps(normal_json(row))
-    except (NeedsExactEncoder, TypeError, orjson.JSONEncodeError):
-        encode_json(row)  # names the place of a value that JSON cannot hold
-    plain = with_integers(row)
-    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    line = encode_json(row)
+    if b"\\ud" not in line:
+        return line
+    text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return _SURROGATE.sub(lambda match: f"\\u{ord(match.group()):04x}", text).encode("utf-8")
 
 

@@ -28,7 +28,14 @@ from rulvar.testing.cassette import parse_cassette
 from rulvar.testing.cassette_file import CassetteFile, WrittenLine
 from rulvar.testing.cassette_lines import encode_line
 from rulvar.testing.cassette_rules import LAST_OCCURRENCE, check_appendable, refuse_ceiling
-from rulvar.testing.cassette_shape import FORMAT_VERSION, KIND, WrongField, check_row, is_terminal
+from rulvar.testing.cassette_shape import (
+    FORMAT_VERSION,
+    KIND,
+    WrongField,
+    check_row,
+    is_terminal,
+    with_integers,
+)
 from rulvar.testing.wrapped import check_adapters, start_stream
 
 __all__ = ["LeftOut", "MaskedRow", "RecordedAdapters", "RecordingAdapter", "record"]
@@ -214,7 +221,7 @@ class RecordingAdapter:
                 row[field] = declared
         row.update(occurrence=occurrence, requestHash=digest, request=wire, events=[])
         model = str(wire.get("model", ""))
-        row.update(caps=self._adapter.caps(model).to_wire(), model=model)
+        row.update(caps=with_integers(self._adapter.caps(model).to_wire()), model=model)
         return RecordingStream(self._session, row, start_stream(self._adapter, request, signal))
 
     def close(self) -> None:
