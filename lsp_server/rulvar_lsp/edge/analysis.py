@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rulvar_lsp.edge.cassettes import CassetteChecker
 from rulvar_lsp.edge.uris import uri_key
 from rulvar_lsp.features.cassette import unused_rows
-from rulvar_lsp.features.diagnostics import Finding, lint_findings, run_findings
+from rulvar_lsp.features.diagnostics import NOTICED, Finding, lint_findings, run_findings
 from rulvar_lsp.features.outline import Block, blocks, find_tests, is_test_file
 from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites, static_calls
 from rulvar_lsp.snapshot import Document, Recorded
@@ -60,8 +60,10 @@ class View:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings: of the lint and of the runs."""
-        return self.analysis.findings + self.run_findings
+        """All findings: of the lint, and of the runs what the lint does not say already."""
+        ruled = {f.span.line for f in self.analysis.findings if f.is_rule}
+        told = [f for f in self.run_findings if f.code != NOTICED or f.span.line not in ruled]
+        return (*self.analysis.findings, *told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rulvar_lsp.edge.protocol import REQUEST_FAILED, ResponseFault
 from rulvar_lsp.edge.runner import Request, Result, Run, child_environment, find_interpreter
 from rulvar_lsp.edge.uris import path_to_uri
 from rulvar_lsp.edge.warm import WarmRunner, WarmRunners
-from rulvar_lsp.features.recorded import call_label, counts
+from rulvar_lsp.features.recorded import counts, miss_sentence
 from rulvar_lsp.snapshot import RecordedTest
 
 if TYPE_CHECKING:
@@ -163,11 +163,7 @@ class RunBoard:
                     "uri": path_to_uri(test.absolute(call.site.file)),
                     "line": call.site.line - 1,
                     "character": call.site.column - 1,
-                    "message": call.message or call_label(call),
-                    "differences": [
-                        {"path": d.path, "recorded": d.recorded, "actual": d.actual}
-                        for d in (call.nearest.differences if call.nearest else ())
-                    ],
+                    "message": miss_sentence(call),
                 }
                 for call in missed
                 if call.site is not None
