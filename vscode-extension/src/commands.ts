@@ -38,6 +38,13 @@ export function registerCommands(server: Server, tests: Tests, log: vscode.LogOu
       const editor = vscode.window.activeTextEditor;
       if (editor) await tests.runTest(editor.document.uri, undefined);
     }),
+    register("rulvar.runWorkspace", async () => {
+      if (!vscode.workspace.isTrusted) return; // hidden then; a key binding may call it all the same
+      await vscode.workspace.saveAll();
+      for (const folder of vscode.workspace.workspaceFolders ?? []) {
+        await server.command("rulvar.replayStrict", { uri: folder.uri.toString() });
+      }
+    }),
     register("rulvar.explainMiss", (place: Place) => showMiss(server, place)),
     forward("rulvar.showResult"),
   ];

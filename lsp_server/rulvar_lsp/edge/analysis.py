@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rulvar_lsp.edge.cassettes import CassetteChecker
-from rulvar_lsp.edge.uris import uri_key
+from rulvar_lsp.edge.uris import path_to_uri, uri_key
 from rulvar_lsp.features.cassette import unused_rows
 from rulvar_lsp.features.diagnostics import NOTICED, Finding, lint_findings, run_findings
 from rulvar_lsp.features.outline import Block, blocks, find_tests, is_test_file
 from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites, static_calls
 from rulvar_lsp.snapshot import Document, Recorded
-from rulvar_lsp.text import Span
+from rulvar_lsp.text import Span, Text
 
 if TYPE_CHECKING:
     from rulvar_lint import Project, RuleInfo
@@ -161,6 +161,15 @@ class Analyst:
         place = self._place(document)
         return await asyncio.shield(self._submit(self._fix_all, document, place, unsafe))
 
+    async def candidates(self, root: str) -> list[str]:
+        """The files of a project that the lint would look at, as absolute paths."""
+        return await asyncio.shield(self._submit(self._candidates, root))
+
+    async def look_at_file(self, root: str, path: str) -> View | None:
+        """Look at a file that is not open, None where it cannot be read."""
+        place = Place(root, path)
+        return await asyncio.shield(self._submit(self._look_at_file, place, self._session.recorded))
+
     def _submit(self, work: Any, *args: Any) -> asyncio.Future[Any]:
         future = asyncio.get_running_loop().run_in_executor(self._worker, work, *args)
         future.add_done_callback(_retrieve)
@@ -204,6 +213,33 @@ class Analyst:
         except Exception:
             logger.exception("the lint failed on %s", document.uri)
             return Analysis(document, tests=found_tests)
+
+    def _candidates(self, root: str) -> list[str]:
+        project = self._project(root)
+        if project is None:
+            return []
+        return sorted(os.path.join(root, path) for path in project.candidates() if path.endswith(".py"))
+
+    def _look_at_file(self, place: Place, recorded: Recorded) -> View | None:
+        try:
+            with open(place.path, encoding="utf-8", newline="") as file:
+                text = Text(file.read())
+            changed = os.stat(place.path).st_mtime
+        except (OSError, ValueError):
+            return None
+        document = Document(path_to_uri(place.path), place.path, None, text, changed_at=changed)
+        project = self._project(place.root)
+        if project is None:
+            return None
+        try:
+            found = project.check_file(place.path)
+            outline = blocks(text)
+            calls = static_calls(outline, project.ctx_calls(place.path))
+        except Exception:
+            logger.exception("the lint failed on %s", document.uri)
+            return None
+        findings = lint_findings(document, found, place.absolute)
+        return _view(Analysis(document, findings, calls, find_tests(outline)), recorded)
 
     def _cassette_findings(self, document: Document) -> tuple[Finding, ...]:
         checker = self._cassettes.setdefault(document.uri, CassetteChecker())

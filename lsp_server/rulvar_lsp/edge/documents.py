@@ -43,6 +43,7 @@ class DocumentSync:
         item = params.text_document
         document = self._bench.session.open(item.uri, str(item.language_id), item.version, item.text)
         self._bench.analyst.edited(document)
+        self._bench.workspace_check.opened(document)
         self.publish(document)
 
     def did_change(self, params: lsp.DidChangeTextDocumentParams) -> None:
@@ -54,6 +55,7 @@ class DocumentSync:
             logger.warning("ignored a change of a document that is not open: %s", identifier.uri)
             return
         self._bench.analyst.edited(document)
+        self._bench.workspace_check.soon()
         self.publish(document)
 
     def did_save(self, params: lsp.DidSaveTextDocumentParams) -> None:
@@ -72,6 +74,7 @@ class DocumentSync:
             task.cancel()
         self._last_seconds.pop(key, None)
         self._bench.analyst.closed(document)
+        self._bench.workspace_check.soon()
         if not self._bench.session.client.pulls_diagnostics:
             self.send(document.uri, None, [])
             self._publish_others(None)
@@ -154,6 +157,7 @@ class DocumentSync:
 
     def refresh_all(self) -> None:
         """Results changed without an edit: push, or ask the client to pull, again."""
+        self._bench.workspace_check.soon()
         if self._bench.session.client.pulls_diagnostics:
             self._bench.refresh(lsp.WORKSPACE_DIAGNOSTIC_REFRESH)
         else:

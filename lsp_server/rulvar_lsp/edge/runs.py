@@ -108,7 +108,7 @@ class RunBoard:
             raise ResponseFault(REQUEST_FAILED, UNTRUSTED)
         if test is not None and not _TEST_NAME.fullmatch(test):
             raise ResponseFault(REQUEST_FAILED, f"{test!r} is not the name of a test")
-        if not os.path.isfile(path):
+        if not (os.path.isfile(path) or (test is None and os.path.isdir(path))):
             raise ResponseFault(REQUEST_FAILED, f"{path}: no such file; save it first")
         root, settings = session.root_of(path), session.settings_for(path)
         interpreter = find_interpreter(root, settings.interpreter, os.environ)
@@ -123,10 +123,10 @@ class RunBoard:
         runs = sorted(
             (
                 t
-                for t in self._bench.session.recorded.tests_in.get(path, ())
+                for t in self._bench.session.recorded.tests
                 if t.report == result.report_path and (test is None or test in (t.name, t.function))
             ),
-            key=lambda t: t.run.line,
+            key=lambda t: (t.file, t.run.line),
         )
         if result.status in ("passed", "failed") and not runs:
             logger.warning("the run of %s wrote no report of it: %s", title, result.report_path)
@@ -153,6 +153,7 @@ class RunBoard:
         """One test of a result, as data for a client with a test view."""
         missed = [c for c in test.run.calls if c.served in ("miss", "exhausted")]
         return {
+            "uri": path_to_uri(test.file),
             "name": test.name,
             "outcome": test.run.outcome,
             "message": test.run.message,

@@ -28,6 +28,7 @@ from rulvar_lsp.edge.session import PROJECT_FILE, Session
 from rulvar_lsp.edge.settings import SECTION, Settings, read_settings
 from rulvar_lsp.edge.uris import path_to_uri
 from rulvar_lsp.edge.watching import Watcher
+from rulvar_lsp.edge.workspace_check import WorkspaceCheck
 from rulvar_lsp.features.outline import is_test_file
 from rulvar_lsp.snapshot import Document
 from rulvar_lsp.text import Text
@@ -53,6 +54,7 @@ class Workbench:
         self.runs = RunBoard(self)
         self.commands = CommandBoard(self)
         self.watcher = Watcher(self)
+        self.workspace_check = WorkspaceCheck(self)
         self.reports = ReportStore()
         self._offered = settings  # of the initialization options
         self._scanning = asyncio.Lock()
@@ -105,6 +107,7 @@ class Workbench:
                 await self.protocol.ask(lsp.CLIENT_REGISTER_CAPABILITY, wanted)
         await self._pull_settings()
         await self.look_for_reports()
+        self.workspace_check.soon()
 
     def stop(self) -> None:
         """End children and timers: the server is leaving."""

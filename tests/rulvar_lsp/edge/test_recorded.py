@@ -366,6 +366,28 @@ def test_a_file_without_a_project_is_looked_at_by_itself(lsp: Start, project: An
     assert {r["location"]["uri"] for r in clock.get("relatedInformation", [])} <= {loose.as_uri()}
 
 
+def test_files_that_are_not_open_are_looked_at_where_that_is_switched_on(
+    lsp: Start, project: Any, push_capabilities: Any
+) -> None:
+    project.report(project.test())
+    client = lsp(project.root)
+    client.settings = {"workspaceDiagnostics": True}
+    client.initialize(push_capabilities)
+    closed = client.uri("flow.py")
+    assert {d["code"] for d in client.diagnostics(closed, None)} == {"RLV101", "replay-miss"}
+    client.seen.clear()
+    client.open("flow.py")
+    assert client.diagnostics(closed, None) == []
+    assert {d["code"] for d in client.diagnostics(closed)} == {"RLV101", "replay-miss"}
+    client.seen.clear()
+    client.notify("textDocument/didClose", client.doc(closed))
+    client.wait("textDocument/publishDiagnostics", lambda p: p["uri"] == closed and p["diagnostics"])
+    client.settings = {"workspaceDiagnostics": False}
+    client.seen.clear()
+    client.notify("workspace/didChangeConfiguration", {"settings": None})
+    assert client.diagnostics(closed, None) == []
+
+
 def test_an_unsaved_buffer_is_looked_at(lsp: Start, project: Any) -> None:
     client = lsp(project.root)
     client.initialize()

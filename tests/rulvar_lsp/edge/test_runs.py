@@ -89,6 +89,17 @@ def test_only_the_asked_test_runs_and_a_method_is_found(ready: Any, project: Any
     assert [t["name"] for t in whole["tests"]] == ["test_replay", "TestDraft::test_short"]
 
 
+def test_a_whole_folder_can_be_run(ready: Any, project: Any) -> None:
+    project.write("more/test_more.py", "def test_more():\n    pass\n")
+    client = ready()
+    client.open("test_flow.py")
+    result = client.answer(run(client, project.root.as_uri()), 30)["result"]
+    assert (result["status"], [t["name"] for t in result["tests"]]) == (
+        "passed",
+        ["test_more", "test_replay", "TestDraft::test_short"],
+    )
+
+
 def test_a_failing_test_is_a_diagnostic_on_its_name(ready: Any, project: Any) -> None:
     project.write("test_flow.py", "def test_replay():\n    assert 1 == 2\n")
     client = ready()
