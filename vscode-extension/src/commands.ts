@@ -23,6 +23,10 @@ export function registerCommands(server: Server, tests: Tests, log: vscode.LogOu
     register("rulvar.showLogs", () => log.show()),
     register("rulvar.cancelRun", () => server.command("rulvar.cancelRun", {})),
     register("rulvar.replayStrict", (target: Target) => tests.runTest(uriOf(target), target.test)),
+    register("rulvar.replayRecorded", async (place: object) => {
+      const found = await server.request<Target[]>("rulvar/recordedBy", place);
+      await tests.runTests(found.map((target) => ({ uri: uriOf(target), name: target.test })));
+    }),
     register("rulvar.openFile", async (target: Target) => {
       const line = Math.max(0, (target.line ?? 1) - 1);
       await vscode.window.showTextDocument(uriOf(target), { selection: new vscode.Range(line, 0, line, 0) });

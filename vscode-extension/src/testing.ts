@@ -42,17 +42,21 @@ export class Tests implements vscode.Disposable {
   }
 
   /** Run one test, or with no name the whole file, the way the Test Explorer does. */
-  async runTest(uri: vscode.Uri, name: string | undefined): Promise<void> {
-    const document = await vscode.workspace.openTextDocument(uri);
-    if (document.isDirty) await document.save();
-    await this.discover(document);
-    const file = this.controller.items.get(uri.toString());
-    const item = name === undefined ? file : file?.children.get(`${uri}::${name}`);
-    if (!item) {
-      void vscode.window.showWarningMessage(`rulvar: ${name ?? uri.fsPath} is not a test that pytest would collect.`);
-      return;
+  runTest(uri: vscode.Uri, name: string | undefined): Promise<void> {
+    return this.runTests([{ uri, name }]);
+  }
+
+  async runTests(targets: readonly { uri: vscode.Uri; name: string | undefined }[]): Promise<void> {
+    await vscode.workspace.saveAll(false);
+    const items: vscode.TestItem[] = [];
+    for (const { uri, name } of targets) {
+      await this.discover(await vscode.workspace.openTextDocument(uri));
+      const file = this.controller.items.get(uri.toString());
+      const item = name === undefined ? file : file?.children.get(`${uri}::${name}`);
+      if (item) items.push(item);
+      else void vscode.window.showWarningMessage(`rulvar: ${name ?? uri.fsPath} is not a test that pytest would collect.`);
     }
-    await this.run(new vscode.TestRunRequest([item]), new vscode.CancellationTokenSource().token);
+    if (items.length) await this.run(new vscode.TestRunRequest(items), new vscode.CancellationTokenSource().token);
   }
 
   /** The test around a line of a file. */

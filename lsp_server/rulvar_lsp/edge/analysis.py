@@ -19,7 +19,13 @@ from rulvar_lsp.edge.cassettes import CassetteChecker
 from rulvar_lsp.edge.uris import path_to_uri, uri_key
 from rulvar_lsp.features.cassette import unused_rows
 from rulvar_lsp.features.diagnostics import NOTICED, Finding, lint_findings, run_findings
-from rulvar_lsp.features.outline import Block, blocks, find_tests, is_test_file
+from rulvar_lsp.features.outline import (
+    Block,
+    blocks,
+    find_tests,
+    is_test_file,
+    named_functions,
+)
 from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites, static_calls
 from rulvar_lsp.snapshot import Document, Recorded
 from rulvar_lsp.text import Span, Text
@@ -43,6 +49,7 @@ class Analysis:
     findings: tuple[Finding, ...] = ()
     calls: tuple[StaticCall, ...] | None = None  # None: the text does not parse
     tests: tuple[Block, ...] = ()
+    workflows: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,8 @@ class Analyst:
         self._projects: dict[str, Project | None] = {}  # of the worker thread
         self._overlays: dict[str, Document] = {}  # of the worker thread: path -> text the lint has
         self._cassettes: dict[str, CassetteChecker] = {}  # of the worker thread
+        # of the worker thread: names of the workflows in the last text of a file that parsed
+        self._workflows: dict[str, frozenset[str]] = {}
         self._jobs: dict[str, _Job] = {}
         self._views: dict[str, _Viewed] = {}
         self.revision = 0
@@ -209,7 +218,10 @@ class Analyst:
             parsed = not any(d.code == "RLV001" for d in found)
             calls = static_calls(outline, project.ctx_calls(path)) if parsed else None
             findings = lint_findings(document, found, place.absolute)
-            return Analysis(document, findings, calls, found_tests)
+            if parsed:
+                self._workflows[path] = frozenset(w.name for w in project.workflows(path))
+            workflows = named_functions(outline, self._workflows.get(path, frozenset()))
+            return Analysis(document, findings, calls, found_tests, workflows)
         except Exception:
             logger.exception("the lint failed on %s", document.uri)
             return Analysis(document, tests=found_tests)
@@ -266,6 +278,7 @@ class Analyst:
 
     def _drop(self, uri: str, place: Place) -> None:
         self._cassettes.pop(uri, None)
+        self._workflows.pop(place.path, None)
         if self._overlays.pop(place.path, None) is not None:
             project = self._projects.get(place.root)
             if project is not None:

@@ -16,7 +16,7 @@ from rulvar_lsp.features.definition import rows_at
 from rulvar_lsp.features.diagnostics import span_of
 from rulvar_lsp.features.hover import HoverText, hover
 from rulvar_lsp.features.inlay_hints import hints
-from rulvar_lsp.features.lenses import Lens, lenses
+from rulvar_lsp.features.lenses import Lens, lenses, tests_through, workflow_lenses
 from rulvar_lsp.features.outline import Block, blocks, find_test_at, find_tests, is_test_file
 from rulvar_lsp.features.recorded import sides, site_markdown
 from rulvar_lsp.text import Span
@@ -89,11 +89,33 @@ class Answers:
             raise modified()
         if is_cassette_file(document):
             return self._row_lenses(document)
-        if document.path is None or not is_test_file(document.path):
+        if document.path is None:
             return []
+        if not is_test_file(document.path):
+            return await self._workflow_lenses(document)
         recorded = self._bench.session.recorded.tests_in.get(document.path, ())
         found = lenses(document, find_tests(self._outline(document)), recorded)
         return [self._bench.convert.lens(document, lens) for lens in found]
+
+    async def _workflow_lenses(self, document: Document) -> list[lsp.CodeLens]:
+        if document.path not in self._bench.session.recorded.calls_in:
+            return []
+        view = await view_of(self._bench, document)
+        found = workflow_lenses(document, view.analysis.workflows, view.placed)
+        return [self._bench.convert.lens(document, lens) for lens in found]
+
+    async def recorded_by(self, raw: Any) -> list[dict[str, str]]:
+        """`rulvar/recordedBy`: the tests that went through the workflow around a line."""
+        params = raw if isinstance(raw, dict) else {}
+        document, line = current(self._bench, str(params.get("uri"))), params.get("line")
+        if document is None or not isinstance(line, int):
+            return []
+        view = await view_of(self._bench, document)
+        around = [w for w in view.analysis.workflows if w.line <= line <= w.end_line]
+        return [
+            {"path": test.file, "uri": path_to_uri(test.file), "test": test.function}
+            for test in (tests_through(around[-1], view.placed) if around else ())
+        ]
 
     def _row_lenses(self, document: Document) -> list[lsp.CodeLens]:
         rows = served_rows(document, self._bench.session.recorded)

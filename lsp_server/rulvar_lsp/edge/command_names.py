@@ -1,8 +1,9 @@
 """Names of the commands that the server carries out."""
 
 RUN = "rulvar.replayStrict"
+RUN_RECORDED = "rulvar.replayRecorded"
 CANCEL = "rulvar.cancelRun"
 EXPLAIN = "rulvar.explainMiss"
 OPEN = "rulvar.openFile"
 SHOW_RESULT = "rulvar.showResult"
-COMMANDS = (RUN, CANCEL, EXPLAIN, OPEN, SHOW_RESULT)
+COMMANDS = (RUN, RUN_RECORDED, CANCEL, EXPLAIN, OPEN, SHOW_RESULT)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
 
-from rulvar_lsp.edge.command_names import CANCEL, EXPLAIN, OPEN, RUN, SHOW_RESULT
+from rulvar_lsp.edge.command_names import CANCEL, EXPLAIN, OPEN, RUN, RUN_RECORDED, SHOW_RESULT
 from rulvar_lsp.edge.documents import view_of
 from rulvar_lsp.edge.protocol import INVALID_PARAMS, ResponseFault
 from rulvar_lsp.edge.uris import path_to_uri, uri_to_path
@@ -30,6 +30,7 @@ class CommandBoard:
         self._bench = bench
         self._table = {
             RUN: self._run,
+            RUN_RECORDED: self._run_recorded,
             CANCEL: self._cancel,
             EXPLAIN: self._explain,
             OPEN: self._open,
@@ -55,7 +56,11 @@ class CommandBoard:
     async def _run(self, argument: dict[str, Any], token: int | str | None) -> dict[str, Any]:
         path = _path(argument, RUN)
         test = _text(argument, "test", RUN)
-        return await self._bench.runs.run(path, test, token, argument.get("quiet") is True)
+        return await self._bench.runs.run([(path, test)], token, argument.get("quiet") is True)
+
+    async def _run_recorded(self, argument: dict[str, Any], token: int | str | None) -> dict[str, Any]:
+        tests = await self._bench.answers.recorded_by(argument)
+        return await self._bench.runs.run([(t["path"], t["test"]) for t in tests], token)
 
     async def _cancel(self, argument: dict[str, Any], token: int | str | None) -> bool:
         path = _path(argument, CANCEL) if argument.get("uri") or argument.get("path") else None

@@ -87,6 +87,7 @@ class Workbench:
             lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES: self.watcher.did_change_watched_files,
             "rulvar/tests": answers.discover,
             "rulvar/nearest": answers.sides,
+            "rulvar/recordedBy": answers.recorded_by,
             "rulvar/trust": self._did_trust,
         }
 
@@ -243,7 +244,7 @@ class Workbench:
         path = document.path
         wanted = path is not None and self.session.settings_for(path).run_on_save
         if path is not None and wanted and self.session.trusted and is_test_file(path):
-            self.protocol.spawn(self.runs.run(path, None), "run on save")
+            self.protocol.spawn(self.runs.run([(path, None)]), "run on save")
 
     def show(self, kind: lsp.MessageType, message: str) -> None:
         """Show the user a message."""

@@ -7,7 +7,7 @@ vanish. Lines inside strings do not count, so that a `def test_x` in a docstring
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from rulvar_lsp.text import Span, Text
@@ -91,6 +91,15 @@ def blocks(text: Text) -> tuple[Block, ...]:
 def find_tests(found: Iterable[Block]) -> tuple[Block, ...]:
     """Return the tests among the blocks of a file, in order of appearance."""
     return tuple(block for block in found if block.is_test)
+
+
+def named_functions(found: Iterable[Block], names: Container[str]) -> tuple[Span, ...]:
+    """Return the functions of these names, from the line of the name to the last of the body."""
+    return tuple(
+        Span(block.name_span.line, block.name_span.column, block.last_line, 0)
+        for block in found
+        if block.kind == "function" and block.name.rpartition("::")[2] in names
+    )
 
 
 def find_test_at(text: Text, found: Iterable[Block], line: int) -> Block | None:

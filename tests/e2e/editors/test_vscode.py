@@ -68,6 +68,12 @@ def test_the_extension_holds_inside_the_extension_host(drive: Any) -> None:
     assert seen["definition"] == [["triage.jsonl", 1]]
     assert seen["opened"] == ["triage.jsonl", 2]
     assert seen["notebook"] == []
+    assert seen["diff"] == [
+        "Nearest row 3 (73e5d6) and miss 2eaccc",
+        "# messages[0].parts[0].text\nDraft a short answer to a bug ticket\n",
+    ]
+    assert seen["workflow"] == "1 hit, 1 miss in 1 test"
+    assert seen["cassette"] == ["cassette-row"]
 
 
 def test_the_example_project_makes_the_picture_of_the_readme(drive: Any, project: Path, bench: Any) -> None:
