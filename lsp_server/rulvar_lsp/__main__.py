@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
 MISSING_EXTRA = 2
+USAGE = 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -23,6 +24,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="rulvar-lsp", description="Language server for replay-stable workflows."
     )
     parser.add_argument("--stdio", action="store_true", help="talk over standard streams (default)")
+    parser.add_argument("--tcp", metavar="127.0.0.1:PORT", help="wait for one client of this machine instead")
     parser.add_argument("--version", action="version", version=f"rulvar-lsp {__version__}")
     parser.add_argument("--check", action="store_true", help="say what was found, and leave")
     parser.add_argument(
@@ -37,10 +39,10 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the server; return the exit code."""
     given = sys.argv[1:] if argv is None else list(argv)
-    level = "warning"
+    level, address = "warning", None
     if given and given != ["--stdio"]:  # how editors start it: without the parser's import
         args = _parser().parse_args(given)
-        level = args.log_level
+        level, address = args.log_level, args.tcp
         if args.check:
             from rulvar_lsp.edge.check import print_check
 
@@ -48,19 +50,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     if importlib.util.find_spec("pygls") is None:
         print("rulvar-lsp needs an extra: pip install 'rulvar[lsp]'", file=sys.stderr)
         return MISSING_EXTRA
-    from rulvar_lsp.edge.transport import claim_stdout
+    from rulvar_lsp.edge.transport import accept_client, claim_stdout
 
-    stdout = claim_stdout()
+    reader, writer = sys.stdin.buffer, claim_stdout()
+    if address is not None:
+        try:
+            reader, writer = accept_client(address)
+        except (ValueError, OSError) as error:
+            print(f"rulvar-lsp: --tcp: {error}", file=sys.stderr)
+            return USAGE
     logging.basicConfig(
         stream=sys.stderr,
         level=level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    from rulvar_lsp.edge.server import leave_now, run_stdio
+    from rulvar_lsp.edge.server import leave_now, run
 
     code = 1
     try:
-        code = run_stdio(__version__, stdout)
+        code = run(__version__, reader, writer)
     except KeyboardInterrupt:
         code = 130
     except Exception:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from importlib import metadata
 
+import pytest
+
 import rulvar_lsp
+from rulvar_lsp.edge.transport import read_message
 
 
 def run(*args: str, code: str = "") -> subprocess.CompletedProcess[str]:
@@ -48,3 +52,29 @@ def test_an_unknown_option_is_a_usage_error() -> None:
 
 def test_the_end_of_input_at_once_ends_it() -> None:
     assert run("--stdio").returncode == 1
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:4000", "example.org:4000", "127.0.0.1", "127.0.0.1:x", "4000"])
+def test_only_this_machine_may_connect(address: str) -> None:
+    done = run("--tcp", address)
+    assert (done.returncode, "other machines may not connect" in done.stderr) == (2, True)
+
+
+def test_one_client_is_served_over_tcp() -> None:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "rulvar_lsp", "--tcp", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+    )
+    assert server.stderr is not None
+    try:
+        port = int(server.stderr.readline().rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            body = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}'
+            client.sendall(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            answer = read_message(client.makefile("rb"))
+            assert isinstance(answer, dict)
+            assert answer["result"]["serverInfo"]["name"] == "rulvar-lsp"
+        assert server.wait(10) == 1  # it went without a shutdown
+    finally:
+        server.kill()
+        server.wait()
+        server.stderr.close()

@@ -130,11 +130,11 @@ def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     logger.error("%s", context.get("message"), exc_info=context.get("exception"))
 
 
-def run_stdio(version: str, stdout: BinaryIO) -> int:
-    """Serve one client over standard input and `stdout`."""
+def run(version: str, reader: BinaryIO, writer: BinaryIO) -> int:
+    """Serve one client over its two streams; return the exit code."""
 
     async def serve() -> int:
-        return await RulvarServer(version).serve(sys.stdin.buffer, stdout)
+        return await RulvarServer(version).serve(reader, writer)
 
     return asyncio.run(serve())
 
