@@ -51,5 +51,6 @@ export function registerCommands(server: Server, tests: Tests, log: vscode.LogOu
     }),
     register("rulvar.explainMiss", (place: Place) => showMiss(server, place)),
     forward("rulvar.showResult"),
+    forward("rulvar.showDiagram"),
   ];
 }

@@ -17,6 +17,7 @@ from rulvar_lsp.features.diagnostics import span_of
 from rulvar_lsp.features.hover import HoverText, hover
 from rulvar_lsp.features.inlay_hints import hints
 from rulvar_lsp.features.lenses import Lens, lenses, tests_through, workflow_lenses
+from rulvar_lsp.features.machines import Machine, diagram, machines, transition_markdown
 from rulvar_lsp.features.outline import Block, blocks, find_test_at, find_tests, is_test_file
 from rulvar_lsp.features.recorded import sides, site_markdown
 from rulvar_lsp.text import Span
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from rulvar_lsp.edge.workbench import Workbench
     from rulvar_lsp.snapshot import Document
+    from rulvar_lsp.text import Text
 
 
 MOST_ROW_LENSES = 500
@@ -38,6 +40,7 @@ class Answers:
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
         self._outlines: dict[str, tuple[Document, tuple[Block, ...]]] = {}
+        self._machine_texts: dict[str, tuple[Text, tuple[Machine, ...]]] = {}
 
     def _outline(self, document: Document) -> tuple[Block, ...]:
         """The blocks of a document; of the last few documents they are remembered."""
@@ -98,6 +101,39 @@ class Answers:
         return [self._bench.convert.lens(document, lens) for lens in found]
 
     async def _workflow_lenses(self, document: Document) -> list[lsp.CodeLens]:
+        found = [
+            Lens(m.name_span, "Show diagram", "rulvar.showDiagram", {"uri": document.uri, "machine": m.name})
+            for m in self._machines(document)
+        ]
+        lenses = [self._bench.convert.lens(document, lens) for lens in found]
+        return lenses + await self._recorded_lenses(document)
+
+    def _machines(self, document: Document) -> tuple[Machine, ...]:
+        """The machines of the last text of the document that parsed; of a few documents remembered."""
+        known = self._machine_texts.pop(document.uri, None)
+        if known is None or known[0] is not document.text:
+            fresh = machines(document.text)
+            known = (document.text, fresh if fresh is not None else known[1] if known else ())
+        self._machine_texts[document.uri] = known
+        if len(self._machine_texts) > MOST_OUTLINES:
+            del self._machine_texts[next(iter(self._machine_texts))]
+        return known[1]
+
+    def document_symbol(self, params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol] | None:
+        """State machines and their transitions; everything else is left to other servers."""
+        document = current(self._bench, params.text_document.uri)
+        if document is None or document.language != "python":
+            return None
+        return [self._bench.convert.machine(document, one) for one in self._machines(document)]
+
+    def diagram(self, uri: str, name: str) -> tuple[Document, str] | None:
+        """The Mermaid text of a machine, None where there is none of this name."""
+        document = current(self._bench, uri)
+        found = self._machines(document) if document is not None else ()
+        chosen = next((machine for machine in found if machine.name == name), None)
+        return (document, diagram(chosen)) if document is not None and chosen is not None else None
+
+    async def _recorded_lenses(self, document: Document) -> list[lsp.CodeLens]:
         if document.path not in self._bench.session.recorded.calls_in:
             return []
         view = await view_of(self._bench, document)
@@ -148,6 +184,16 @@ class Answers:
 
     async def _hover(self, document: Document, line: int, column: int) -> lsp.Hover | None:
         view = await view_of(self._bench, document)
+        here = [
+            one
+            for machine in self._machines(document)
+            for one in machine.transitions
+            if one.name_span.contains(line, column)
+        ]
+        if here:
+            return self._bench.convert.hover(
+                document, HoverText(transition_markdown(here), here[0].name_span)
+            )
         rules = {f.code for f in view.findings if f.is_rule and f.span.contains(line, column)}
         infos = {code: await self._bench.analyst.rule_info(code) for code in rules}
         found = hover(line, column, view.placed, view.findings, infos.get)

@@ -38,6 +38,7 @@ def server_capabilities(client: Client) -> lsp.ServerCapabilities:
         hover_provider=True,
         definition_provider=True,
         references_provider=True,
+        document_symbol_provider=lsp.DocumentSymbolOptions(label="rulvar"),
         document_link_provider=lsp.DocumentLinkOptions(resolve_provider=False),
         execute_command_provider=None
         if client.owns_commands

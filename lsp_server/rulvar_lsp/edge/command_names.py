@@ -6,4 +6,5 @@ CANCEL = "rulvar.cancelRun"
 EXPLAIN = "rulvar.explainMiss"
 OPEN = "rulvar.openFile"
 SHOW_RESULT = "rulvar.showResult"
-COMMANDS = (RUN, RUN_RECORDED, CANCEL, EXPLAIN, OPEN, SHOW_RESULT)
+SHOW_DIAGRAM = "rulvar.showDiagram"
+COMMANDS = (RUN, RUN_RECORDED, CANCEL, EXPLAIN, OPEN, SHOW_RESULT, SHOW_DIAGRAM)

@@ -7,13 +7,15 @@ field.
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
 
-from rulvar_lsp.edge.command_names import CANCEL, EXPLAIN, OPEN, RUN, RUN_RECORDED, SHOW_RESULT
+from rulvar_lsp.edge.command_names import CANCEL, EXPLAIN, OPEN, RUN, RUN_RECORDED, SHOW_DIAGRAM, SHOW_RESULT
 from rulvar_lsp.edge.documents import view_of
-from rulvar_lsp.edge.protocol import INVALID_PARAMS, ResponseFault
+from rulvar_lsp.edge.protocol import INVALID_PARAMS, REQUEST_FAILED, ResponseFault
+from rulvar_lsp.edge.runner import make_cache_folder
 from rulvar_lsp.edge.uris import path_to_uri, uri_to_path
 from rulvar_lsp.features.recorded import site_markdown
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from rulvar_lsp.edge.workbench import Workbench
 
 logger = logging.getLogger(__name__)
+
+
+DIAGRAM_FOLDER = os.path.join(".rulvar_cache", "diagrams")
 
 
 class CommandBoard:
@@ -35,6 +40,7 @@ class CommandBoard:
             EXPLAIN: self._explain,
             OPEN: self._open,
             SHOW_RESULT: self._show_result,
+            SHOW_DIAGRAM: self._show_diagram,
         }
 
     async def execute(self, raw: Any) -> Any:
@@ -92,6 +98,23 @@ class CommandBoard:
         )
         shown = await self._bench.protocol.ask(lsp.WINDOW_SHOW_DOCUMENT, params)
         return isinstance(shown, dict) and shown.get("success") is True
+
+    async def _show_diagram(self, argument: dict[str, Any], token: int | str | None) -> str | None:
+        uri, name = _text(argument, "uri", SHOW_DIAGRAM), _text(argument, "machine", SHOW_DIAGRAM)
+        found = self._bench.answers.diagram(uri or "", name or "")
+        if found is None:
+            return None
+        document, mermaid = found
+        if document.path is not None:
+            path = os.path.join(self._bench.session.root_of(document.path), DIAGRAM_FOLDER, f"{name}.md")
+            try:
+                make_cache_folder(os.path.dirname(path))
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(f"# {name}\n\n```mermaid\n{mermaid}```\n")
+            except OSError as error:
+                raise ResponseFault(REQUEST_FAILED, f"{path}: {error.strerror}") from None
+            await self._open({"path": path}, token)
+        return mermaid
 
     async def _show_result(self, argument: dict[str, Any], token: int | str | None) -> str:
         path, test = _path(argument, SHOW_RESULT), _text(argument, "test", SHOW_RESULT)

@@ -79,6 +79,7 @@ class Workbench:
             lsp.CODE_ACTION_RESOLVE: answers.resolve_action,
             lsp.TEXT_DOCUMENT_DEFINITION: answers.definition,
             lsp.TEXT_DOCUMENT_REFERENCES: answers.references,
+            lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL: answers.document_symbol,
             lsp.TEXT_DOCUMENT_DOCUMENT_LINK: answers.document_link,
             lsp.WORKSPACE_EXECUTE_COMMAND: self.commands.execute,
             lsp.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda p: self.bars.cancel(p.token),

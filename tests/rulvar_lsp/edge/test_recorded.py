@@ -470,3 +470,40 @@ def test_running_is_never_a_quick_fix_nor_a_source_action(lsp: Start, project: A
     assert run["kind"] == "test"
     assert run["command"]["arguments"] == [{"uri": uri, "test": "test_replay"}]
     assert "edit" not in run
+
+
+MACHINE = """from rulvar import StateMachine, transition
+
+
+class Ticket(StateMachine):
+    @transition(to="classified")
+    async def classify(self, ctx): ...
+
+    @transition(from_="classified", wait=True)
+    async def approve(self, ctx, input): ...
+"""
+
+
+def test_a_state_machine_has_symbols_a_hover_and_a_diagram(
+    lsp: Start, project: Any, push_capabilities: Any
+) -> None:
+    project.write("machine.py", MACHINE)
+    client = lsp(project.root)
+    client.initialize(push_capabilities)
+    uri = client.open("machine.py")
+    (symbol,) = client.request("textDocument/documentSymbol", client.doc(uri))
+    assert (symbol["name"], [c["detail"] for c in symbol["children"]]) == (
+        "Ticket",
+        ["start → classified", "classified → end, waits"],
+    )
+    text = client.request("textDocument/hover", client.at(uri, 8, 18))["contents"]["value"]
+    assert "waits until an answer arrives" in text
+    (lens,) = client.request("textDocument/codeLens", client.doc(uri))
+    command = {"command": lens["command"]["command"], "arguments": lens["command"]["arguments"]}
+    mermaid = client.request("workspace/executeCommand", command)
+    assert mermaid.startswith("stateDiagram-v2")
+    shown = client.wait("window/showDocument")
+    assert shown["uri"] == client.uri(".rulvar_cache/diagrams/Ticket.md")
+    assert mermaid in (project.root / ".rulvar_cache/diagrams/Ticket.md").read_text()
+    client.change(uri, 2, (5, 0, 5, 0, "    x = ("))
+    assert len(client.request("textDocument/documentSymbol", client.doc(uri))) == 1
