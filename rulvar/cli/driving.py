@@ -41,8 +41,8 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-async def drive(handle: RunHandle, terminal: Terminal, *, quiet: bool = False) -> Driven:
-    """Wait for a run to settle, showing its progress.
+async def drive(handle: RunHandle, terminal: Terminal, name: str, *, quiet: bool = False) -> Driven:
+    """Wait for a run to settle, showing its progress under the name of its workflow.
 
     The first Ctrl-C cancels the run and waits for its settlement, a second one gives up waiting.
 
@@ -57,9 +57,9 @@ async def drive(handle: RunHandle, terminal: Terminal, *, quiet: bool = False) -
     cancelling: list[asyncio.Task[None]] = []
 
     def cancel() -> None:
-        name = signal.Signals(received[0]).name
-        terminal.say("cancelling the run (", name, "); once more to stop at once")
-        cancelling.append(loop.create_task(handle.cancel(f"interrupted by {name}")))
+        word = signal.Signals(received[0]).name
+        terminal.say("cancelling the run (", word, "); once more to stop at once")
+        cancelling.append(loop.create_task(handle.cancel(f"interrupted by {word}")))
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         received.append(number)
@@ -69,6 +69,7 @@ async def drive(handle: RunHandle, terminal: Terminal, *, quiet: bool = False) -
 
     try:
         with _handlers(on_signal):
+            progress.begin(handle.run_id, name)
             outcome = await handle.result()
             if cancelling:
                 await asyncio.wait(cancelling)

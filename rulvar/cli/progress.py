@@ -55,6 +55,11 @@ class Progress:
         if self._terminal.shows_progress:
             self._ticker = asyncio.get_running_loop().create_task(self._tick())
 
+    def begin(self, run_id: str, workflow: str) -> None:
+        """Name the run."""
+        if not self._quiet:
+            self._terminal.say(("run ", "dim"), run_id, (f"  {workflow}", "dim"))
+
     def end(self) -> None:
         """Stop, and remove the live line."""
         if self._stop is not None:

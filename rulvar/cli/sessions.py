@@ -58,10 +58,8 @@ async def finish(
         options: ``quiet`` and ``no_input`` of the command line.
     """
     run_id = handle.run_id
-    if not options.quiet and not terminal.json_output:
-        terminal.say(("run ", "dim"), run_id, (f"  {workflow.name}", "dim"))
     while True:
-        driven = await drive(handle, terminal, quiet=options.quiet)
+        driven = await drive(handle, terminal, workflow.name, quiet=options.quiet)
         outcome = driven.outcome
         asks = outcome.status == "suspended" and driven.signal is None
         if asks and terminal.is_interactive and not options.no_input:

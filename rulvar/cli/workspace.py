@@ -61,20 +61,22 @@ class Workspace:
         return _open(path, repair=repair)
 
     def store_to_write(self) -> JsonlFileStore:
-        """Open the store for a run, and make its folder.
+        """Open the store for a run; its folder is made with the first run.
 
         Raises:
             ConfigError: the folder cannot be made or written.
         """
         path = self._store_path()
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = "a file of that name is in the way" if path.is_file() else error.strerror
-            raise ConfigError(f"store {path}: {reason}", data={"field": "store", "file": str(path)}) from None
-        if not os.access(path, os.W_OK | os.X_OK):
+        existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+        if not existing.is_dir():
             raise ConfigError(
-                f"store {path}: this user may not write there; pass --store DIR", data={"field": "store"}
+                f"store {path}: {existing} is a file; pass --store DIR",
+                data={"field": "store", "file": str(path)},
+            )
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise ConfigError(
+                f"store {path}: this user may not write in {existing}; pass --store DIR",
+                data={"field": "store", "file": str(path)},
             )
         return _open(path, repair=True)
 
