@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
-
-import msgspec
 
 from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.entries import JournalEntry, decode_entry
@@ -30,6 +29,7 @@ __all__ = ["KIND", "Bundle", "decode_bundle", "encode_bundle"]
 KIND = "rulvar-run"
 VERSION = 1
 _PART = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_SPACE = re.compile(r"[ \t\r\n]+")
 _MOST_PARTS = 8
 
 
@@ -49,15 +49,6 @@ class Bundle:
         if self.entries:
             await store.append(self.run_id, self.entries)
         await store.save_meta(self.run_id, {**self.meta, "runId": self.run_id})
-
-
-class _File(msgspec.Struct):
-    v: Any = None
-    kind: Any = None
-    runId: Any = None  # the name in the file
-    meta: Any = None
-    entries: list[msgspec.Raw] = []
-    transcripts: Any = {}
 
 
 def encode_bundle(bundle: Bundle, version: str) -> bytes:
@@ -98,35 +89,100 @@ def decode_bundle(data: bytes, name: str) -> Bundle:
         ConfigError: it is no such file, or something in it is wrong; names file and field.
     """
     try:
-        file = msgspec.json.decode(data, type=_File)
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
-        _refuse(name, "", f"not an exported run: {error}")
-    if file.kind != KIND:
-        _refuse(name, "kind", f"expected {KIND!r}, got {file.kind!r}: this is not an exported run")
-    if isinstance(file.v, bool) or file.v != VERSION:
-        _refuse(name, "v", f"this rulvar reads version {VERSION}, the file is of version {file.v!r}")
+        file, lines = _read(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        _refuse(name, "", f"not an exported run: {problem}")
+    if file.get("kind") != KIND:
+        _refuse(name, "kind", f"expected {KIND!r}, got {file.get('kind')!r}: this is not an exported run")
+    version = file.get("v")
+    if isinstance(version, bool) or version != VERSION:
+        _refuse(name, "v", f"this rulvar reads version {VERSION}, the file is of version {version!r}")
     try:
-        run_id = check_run_id(file.runId)
+        run_id = check_run_id(file.get("runId"))
     except ConfigError as error:
         _refuse(name, "runId", error.message)
-    meta = _meta(data, file, name, run_id)
-    return Bundle(run_id, meta, _entries(file.entries, name), _transcripts(file.transcripts, name))
+    meta = _meta(file.get("meta"), name, run_id)
+    transcripts = _transcripts(file.get("transcripts", {}), name)
+    return Bundle(run_id, meta, _entries(lines, name), transcripts)
 
 
-def _meta(data: bytes, file: _File, name: str, run_id: str) -> RunMeta:
-    if not isinstance(file.meta, dict):
+def _read(text: str) -> tuple[dict[str, Any], list[str]]:
+    """Parse the file's object; the items of ``entries`` are returned as they stand in the text.
+
+    Raises:
+        ValueError: not JSON, or ``entries`` is no array.
+    """
+    decode = json.JSONDecoder().raw_decode
+    fields: dict[str, Any] = {}
+    lines: list[str] = []
+    at = _expect(text, 0, "{")
+    while text[at : at + 1] != "}":
+        key, end = decode(text, at)
+        if not isinstance(key, str):
+            raise ValueError(f"expected a name at character {at}")
+        at = _expect(text, end, ":")
+        if key == "entries":
+            at = _slices(text, at, decode, lines)
+        else:
+            fields[key], at = decode(text, at)
+        at = _separator(text, at, "}")
+    _expect_end(text, at + 1)
+    return fields, lines
+
+
+def _slices(text: str, at: int, decode: Callable[[str, int], tuple[Any, int]], lines: list[str]) -> int:
+    lines.clear()
+    at = _expect(text, at, "[")
+    while text[at : at + 1] != "]":
+        _, end = decode(text, at)
+        lines.append(text[at:end])
+        at = _separator(text, end, "]")
+    return at + 1
+
+
+def _expect(text: str, at: int, mark: str) -> int:
+    """Step over a mark and the white space around it."""
+    at = _skip(text, at)
+    if text[at : at + 1] != mark:
+        raise ValueError(f"expected {mark!r} at character {at}")
+    return _skip(text, at + 1)
+
+
+def _separator(text: str, at: int, closing: str) -> int:
+    """Step to the next item, or to the closing mark."""
+    at = _skip(text, at)
+    if text[at : at + 1] == closing:
+        return at
+    at = _expect(text, at, ",")
+    if text[at : at + 1] == closing:
+        raise ValueError(f"expected another item at character {at}")
+    return at
+
+
+def _expect_end(text: str, at: int) -> None:
+    if _skip(text, at) != len(text):
+        raise ValueError(f"more text at character {at}")
+
+
+def _skip(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return at if space is None else space.end()
+
+
+def _meta(meta: Any, name: str, run_id: str) -> RunMeta:
+    if not isinstance(meta, dict):
         _refuse(name, "meta", "expected an object")
-    meta: RunMeta = decode_json(data)["meta"]  # exact: big numbers and lone surrogates stay
     if meta.get("runId", run_id) != run_id:
         _refuse(name, "meta.runId", f"is {meta['runId']!r}, but the file is of run {run_id!r}")
     return meta
 
 
-def _entries(lines: Iterable[msgspec.Raw], name: str) -> list[JournalEntry]:
+def _entries(lines: Iterable[str], name: str) -> list[JournalEntry]:
     entries: list[JournalEntry] = []
     tail = -1
-    for number, raw in enumerate(lines):
-        where, line = f"entries[{number}]", bytes(raw)
+    for number, text in enumerate(lines):
+        where, line = f"entries[{number}]", text.encode("utf-8")
         try:
             if b"\n" in line or b"\r" in line:
                 line = encode_json(decode_json(line))

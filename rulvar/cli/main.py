@@ -46,9 +46,9 @@ def _dispatch(words: list[str]) -> int:
     from rulvar.cli.verbs import find_verb, show_help
 
     terminal = Terminal(json_output="--json" in words)
-    if not words or words[0] in ("-h", "--help", "help"):
-        return show_help(terminal, words)
     try:
+        if not words or words[0] in ("-h", "--help", "help"):
+            return show_help(terminal, words)
         verb, rest = find_verb(words)
         return verb.run(rest, terminal)
     except KeyboardInterrupt:

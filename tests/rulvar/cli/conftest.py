@@ -13,12 +13,15 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rulvar.cli.main import main
 
 SCRIPT = Path(sys.executable).parent / "rulvar"
 FLOWS = """
@@ -78,15 +81,15 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def rulvar(project: Path) -> Rulvar:
-    """Runs the script in the project."""
+@pytest.fixture(scope="session")
+def run_in() -> Callable[..., Done]:
+    """Runs the script in a folder."""
 
-    def run(*words: str | Path, stdin: str = "", cwd: Path | None = None, **env: str) -> Done:
+    def run(folder: Path, *words: str | Path, stdin: str = "", **env: str) -> Done:
         done = subprocess.run(
             [SCRIPT, *map(str, words)],
             input=stdin.encode(),
-            cwd=cwd or project,
+            cwd=folder,
             env={**clean_environment(), **env},
             capture_output=True,
             timeout=60,
@@ -95,6 +98,96 @@ def rulvar(project: Path) -> Rulvar:
         return Done(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
 
     return run
+
+
+@pytest.fixture
+def rulvar(project: Path, run_in: Callable[..., Done]) -> Rulvar:
+    """Runs the script in the project."""
+
+    def run(*words: str | Path, cwd: Path | None = None, stdin: str = "", **env: str) -> Done:
+        return run_in(cwd or project, *words, stdin=stdin, **env)
+
+    return run
+
+
+@pytest.fixture
+def look(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Rulvar:
+    """Calls the script's function in this process: for verbs that run no code of the project."""
+
+    def call(*words: str | Path) -> Done:
+        monkeypatch.chdir(project)
+        capsys.readouterr()
+        code = main(list(map(str, words)))
+        said = capsys.readouterr()
+        return Done(code, said.out, said.err)
+
+    return call
+
+
+@pytest.fixture
+def store(project: Path) -> Store:
+    """A store of runs that a test writes line by line."""
+    return Store(project / ".rulvar")
+
+
+class Store:
+    """A folder of runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def journal(self, run_id: str) -> Path:
+        return self.folder / f"{run_id}.jsonl"
+
+    def meta(self, run_id: str) -> dict[str, Any]:
+        meta: dict[str, Any] = json.loads((self.folder / f"{run_id}.meta.json").read_text())
+        return meta
+
+    def put(self, run_id: str, *entries: dict[str, Any], meta: dict[str, Any] | None = None) -> None:
+        """Write a run; entries get their seqs."""
+        lines = [json.dumps({"hashVersion": 2, "seq": seq, **entry}) for seq, entry in enumerate(entries)]
+        self.journal(run_id).write_text("".join(f"{line}\n" for line in lines))
+        row = {"runId": run_id, "status": "ok", "segments": 1, "workflowName": "w", **(meta or {})}
+        row.setdefault("updatedAt", "2026-01-01T00:00:00.000Z")
+        (self.folder / f"{run_id}.meta.json").write_text(json.dumps(row))
+
+
+def opened(kind: str = "step", key: str = "k", scope: str = "", **more: Any) -> dict[str, Any]:
+    """An entry that begins an operation."""
+    return {
+        "scope": scope, "key": key, "ordinal": 0, "kind": kind, "status": "running", "spanId": "s1",
+        "startedAt": "2026-01-01T00:00:00.000Z", **more,
+    }  # fmt: skip
+
+
+def closed(ref: int, value: Any = 1, status: str = "ok", **more: Any) -> dict[str, Any]:
+    """An entry that ends one."""
+    return {
+        **opened(),
+        "ref": ref,
+        "status": status,
+        "value": value,
+        "endedAt": "2026-01-01T00:00:01.000Z",
+        **more,
+    }
+
+
+def settled(status: str = "ok", segment: int = 1, **more: Any) -> dict[str, Any]:
+    """An entry that settles a run."""
+    value = {"decisionType": "run_settle", "runStatus": status, "segment": segment, **more}
+    return {**opened("decision", "settle"), "status": "ok", "value": value}
+
+
+def waiting(key: str = "gate", **more: Any) -> dict[str, Any]:
+    """An entry that waits for an answer."""
+    return {**opened("external", key), "status": "suspended", "value": {"key": key, **more}}
+
+
+@pytest.fixture
+def entry() -> Any:
+    """What entries of journals are made with."""
+    return types.SimpleNamespace(opened=opened, closed=closed, settled=settled, waiting=waiting)
 
 
 def clean_environment() -> dict[str, str]:

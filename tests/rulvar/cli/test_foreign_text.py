@@ -49,16 +49,18 @@ async def fails(ctx, args):
 """
 
 
-@pytest.fixture
-def evil_run(project: Path, rulvar: Any) -> str:
-    (project / "evil.json").write_text(json.dumps(EVIL))
-    (project / "evil.py").write_text(FLOW)
-    name = "".join(EVIL.values()).replace("\x00", "")
-    done = rulvar("run", "evil.py:evil", "--run-id", "r1", "--name", name, "--tag", name)
+@pytest.fixture(scope="module")
+def evil(tmp_path_factory: pytest.TempPathFactory, run_in: Any) -> Path:
+    """A project whose runs hold nothing but text that means harm."""
+    folder = tmp_path_factory.mktemp("evil")
+    (folder / "evil.json").write_text(json.dumps(EVIL))
+    (folder / "evil.py").write_text(FLOW)
+    name = "".join(EVIL.values())
+    done = run_in(folder, "run", "evil.py:evil", "--run-id", "r1", "--name", name, "--tag", name)
     assert done.code == 3, done.err
     assert_safe(done.out + done.err)
-    rulvar("run", "evil.py:fails", "--run-id", "r2")
-    return "r1"
+    run_in(folder, "run", "evil.py:fails", "--run-id", "r2")
+    return folder
 
 
 def assert_safe(text: str, *, on_terminal: bool = False) -> None:
@@ -88,23 +90,23 @@ VERBS = {
 
 @pytest.mark.parametrize("words", VERBS.values(), ids=list(VERBS))
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
-def test_in_a_pipe(evil_run: str, rulvar: Any, words: list[str], as_json: bool) -> None:
-    done = rulvar(*words, *(["--json"] if as_json else []))
+def test_in_a_pipe(evil: Path, run_in: Any, words: list[str], as_json: bool) -> None:
+    done = run_in(evil, *words, *(["--json"] if as_json else []))
     assert_safe(done.out + done.err)
     if as_json:
         json.loads(done.out)
 
 
 @pytest.mark.parametrize("name", ["ls", "inspect", "answer", "replay", "unknown run"])
-def test_on_a_terminal(evil_run: str, person: Callable[..., Any], name: str) -> None:
-    one = person(*VERBS[name])
+def test_on_a_terminal(evil: Path, person: Callable[..., Any], name: str) -> None:
+    one = person(*VERBS[name], cwd=evil)
     one.wait()
     assert len(one.seen) > 20
     assert_safe(one.seen, on_terminal=True)
 
 
-def test_while_a_run_is_under_way_and_asks(evil_run: str, person: Callable[..., Any]) -> None:
-    one = person("run", "evil.py:evil", "--run-id", "r3")
+def test_while_a_run_is_under_way_and_asks(evil: Path, person: Callable[..., Any]) -> None:
+    one = person("run", "evil.py:evil", "--run-id", "r3", cwd=evil)
     one.expect("Ctrl-D: leave all open")
     one.expect("> ")
     one.type("\x04")
@@ -112,11 +114,11 @@ def test_while_a_run_is_under_way_and_asks(evil_run: str, person: Callable[..., 
     assert_safe(one.seen, on_terminal=True)
 
 
-def test_a_file_name_is_foreign_text_too(rulvar: Any, project: Path) -> None:
+def test_a_file_name_is_foreign_text_too(look: Any, project: Path) -> None:
     folder = project / "\x1b[31mstore"
     folder.mkdir()
     (folder / "r1.jsonl").write_text("{broken\n{}\n")
-    done = rulvar("runs", "audit", "--store", folder)
+    done = look("runs", "audit", "--store", folder)
     assert done.code == 1
     assert_safe(done.out + done.err)
     assert "\\x1b[31mstore" in done.out
