@@ -28,7 +28,7 @@ from rulvar.errors import ConfigError, JournalMissError, ReplayStopped, RulvarEr
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
-from rulvar.kernel.mismatch import Divergence, explain_miss
+from rulvar.kernel.mismatch import explain_miss
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
@@ -67,7 +67,7 @@ class Run:
         self.transcripts = sum(1 for entry in entries if b'"transcriptRef"' in entry.line)
         self.accounting = Accounting()
         self.dropped: list[Dropped] = []
-        self.divergence: Divergence | None = None
+        self.divergence: dict[str, Any] | None = None
         self.divergence_site: CallSite | None = None
         self.stop_error: RulvarError | None = None
         self.cancel_reason: str | None = None
@@ -167,12 +167,13 @@ class Run:
             taken=operation,
         )
         site = call.site
-        data = {"scope": place.scope, "kind": call.identity["kind"], "miss": action, **divergence.to_wire()}
+        facts = {"scope": place.scope, "kind": call.identity["kind"], "miss": action, **divergence.to_wire()}
+        data = dict(facts)
         if site is not None:
             data["site"] = {"file": site.file, "line": site.line, "function": site.function}
         where = f" at {site.file}:{site.line}" if site is not None else ""
         error = JournalMissError(f"strict replay would go live{where}: {divergence.message}", data=data)
-        self.divergence, self.divergence_site = divergence, site
+        self.divergence, self.divergence_site = facts, site
         self.stop(error)
         raise ReplayStopped(error)
 
