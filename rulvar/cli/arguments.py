@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rulvar.errors import ConfigError
+from rulvar.errors import ConfigError, SchemaError
 
 __all__ = [
     "Parser",
@@ -91,8 +91,11 @@ def add_bounds(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_args(options: argparse.Namespace) -> Any:
+def run_args(options: argparse.Namespace, schema: Any = None) -> Any:
     """Return the workflow's arguments of a command line; None when there are none.
+
+    Args:
+        schema: JSON Schema of the arguments: what it declares a text is taken as a text.
 
     Raises:
         ConfigError: not JSON, no such file, or a pair without a key; names the option.
@@ -106,11 +109,12 @@ def run_args(options: argparse.Namespace) -> Any:
         args = {}
     if not isinstance(args, dict):
         raise ConfigError("--arg needs --args to be an object, or to be left out", data={"field": "--arg"})
+    texts = frozenset() if schema is None else _declared_texts(schema)
     for pair in options.arg:
         key, equals, text = pair.partition("=")
         if not equals or not key:
             raise ConfigError(f"--arg {pair!r}: write KEY=VALUE", data={"field": "--arg"})
-        args[key] = _value(text, f"--arg {key}")
+        args[key] = _value(text, f"--arg {key}", is_text=key in texts)
     return args
 
 
@@ -128,11 +132,15 @@ def json_argument(text: str, what: str) -> Any:
 
 
 def loose_value(text: str) -> Any:
-    """Return the JSON value of a text, or the text itself when it is no JSON."""
+    """Return the JSON value of a text, or the text itself when it is no JSON.
+
+    A number counts only when it is written as JSON writes it: ``1.10`` is a version, and stays a text.
+    """
     try:
-        return json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return text
+    return text if isinstance(value, float) and json.dumps(value) != text.strip() else value
 
 
 def seconds_from_now(text: str | None, now: float) -> float | None:
@@ -158,13 +166,29 @@ def seconds_from_now(text: str | None, now: float) -> float | None:
     return moment.timestamp()
 
 
-def _value(text: str, what: str) -> Any:
+def _declared_texts(schema: Any) -> frozenset[str]:
+    """Return the names of the arguments that a schema declares texts."""
+    from rulvar.contracts.schema import canonical_schema
+
+    try:
+        inlined = canonical_schema(schema)
+    except SchemaError:  # recursive, most often: it is good for checking and says nothing here
+        return frozenset()
+    properties = inlined.get("properties") if isinstance(inlined, dict) else None
+    declared = properties.items() if isinstance(properties, dict) else ()
+    return frozenset(
+        name for name, item in declared if isinstance(item, dict) and item.get("type") == "string"
+    )
+
+
+def _value(text: str, what: str, *, is_text: bool) -> Any:
     if text.startswith("@@"):
         return text[1:]
     if text.startswith("@"):
         content = _read(text[1:], what)
-        return _json(content, f"{what}: {text[1:]}", what) if text.endswith(".json") else content
-    return loose_value(text)
+        is_json = text.endswith(".json") and not is_text
+        return _json(content, f"{what}: {text[1:]}", what) if is_json else content
+    return text if is_text else loose_value(text)
 
 
 def _read(name: str, what: str) -> str:

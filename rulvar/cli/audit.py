@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from rulvar.cli.bundle import is_blob_name
 from rulvar.cli.catalogue import meta_of
 from rulvar.cli.journals import last_settle, open_waits
 from rulvar.contracts.entries import JournalEntry
@@ -100,7 +101,7 @@ async def audit_run(store: JsonlFileStore, run_id: str) -> Audit:
     findings.extend(_order(entries))
     findings.extend(_versions(entries))
     findings.extend(_operations(entries))
-    findings.extend([finding async for finding in _transcripts(store, entries)])
+    findings.extend(_transcripts(store, entries))
     healed = _healed_meta(run_id, meta, entries, findings)
     return Audit(run_id, tuple(findings), healed)
 
@@ -204,17 +205,15 @@ def _operations(entries: Sequence[JournalEntry]) -> Iterator[Finding]:
         yield Finding("note", "open-wait", f"waits for {wait.key!r}", wait.entry_ref)
 
 
-async def _transcripts(store: JsonlFileStore, entries: Sequence[JournalEntry]) -> Any:
+def _transcripts(store: JsonlFileStore, entries: Sequence[JournalEntry]) -> Iterator[Finding]:
     for entry in entries:
         if b'"transcriptRef"' not in entry.line:
             continue
         ref = entry.to_wire().get("transcriptRef")
-        try:
-            missing = not isinstance(ref, str) or await store.transcripts.get(ref) is None
-        except RulvarError as error:
-            yield Finding("problem", "transcript-name", f"entry {entry.seq}: {error.message}", entry.seq)
-            continue
-        if missing:
+        if not isinstance(ref, str) or not is_blob_name(ref):
+            message = f"entry {entry.seq}: {ref!r} is no name of a transcript"
+            yield Finding("problem", "transcript-name", message, entry.seq)
+        elif not (store.transcripts.directory / f"{ref}.bin").exists():
             yield Finding("note", "no-transcript", f"transcript {ref} is not in the store", entry.seq)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rulvar.contracts.ports.store import JournalStore, RunMeta
     from rulvar.contracts.ports.transcripts import TranscriptStore
 
-__all__ = ["KIND", "Bundle", "decode_bundle", "encode_bundle"]
+__all__ = ["KIND", "Bundle", "decode_bundle", "encode_bundle", "is_blob_name"]
 
 KIND = "rulvar-run"
 VERSION = 1
@@ -49,6 +49,14 @@ class Bundle:
         if self.entries:
             await store.append(self.run_id, self.entries)
         await store.save_meta(self.run_id, {**self.meta, "runId": self.run_id})
+
+
+def is_blob_name(name: str) -> bool:
+    """Whether a transcript may go by a name: it must not lead out of its run's folder."""
+    parts = name.split("/")
+    return len(parts) <= _MOST_PARTS and all(
+        _PART.fullmatch(part) and part not in {".", ".."} for part in parts
+    )
 
 
 def encode_bundle(bundle: Bundle, version: str) -> bytes:
@@ -204,10 +212,7 @@ def _transcripts(blobs: Any, name: str) -> dict[str, bytes]:
     decoded = {}
     for ref, text in blobs.items():
         where = f"transcripts[{ref!r}]"
-        parts = ref.split("/")
-        if len(parts) > _MOST_PARTS or any(
-            not _PART.fullmatch(part) or part in {".", ".."} for part in parts
-        ):
+        if not is_blob_name(ref):
             _refuse(name, where, "not a name within the run: use A-Z a-z 0-9 . _ - and / between them")
         try:
             decoded[ref] = base64.b64decode(text, validate=True)

@@ -1,8 +1,4 @@
-"""The replay report of a replayed run: what served each call, with its place in the source.
-
-Reports belong to the testing tier, which the command line must not know and which must not know the
-command line. It is therefore asked for by name, when a report is wanted, and by nothing else.
-"""
+"""The replay report of a replayed run: what served each call, with its place in the source."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import inspect
 import os
 import time
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +14,16 @@ from rulvar.cli.version import installed_version
 if TYPE_CHECKING:
     from rulvar.cli.replaying import ReplayReport
     from rulvar.engine.workflow import Workflow
+    from rulvar.testing.collector import Collected, RunCollector
+    from rulvar.testing.report import TestReport
 
 __all__ = ["Recording"]
-
-_COLLECTOR = "rulvar.testing.collector"
-_REPORT = "rulvar.testing.report"
 
 
 class Recording:
     """Watches one replay; does nothing when no report is wanted."""
 
-    def __init__(self, path: str | None, collector: Any) -> None:
+    def __init__(self, path: str | None, collector: RunCollector | None) -> None:
         self._path = path
         self._collector = collector
         self._started = time.perf_counter()
@@ -40,8 +34,9 @@ class Recording:
         if path is None:
             return cls(None, None)
         from rulvar.engine.ambient import install_observer
+        from rulvar.testing.collector import RunCollector
 
-        collector = import_module(_COLLECTOR).RunCollector(str(Path.cwd()))
+        collector = RunCollector(str(Path.cwd()))
         install_observer(collector)
         return cls(path, collector)
 
@@ -58,26 +53,11 @@ class Recording:
         Raises:
             ConfigError: the file cannot be written.
         """
-        if self._collector is None:
+        if self._collector is None or self._path is None:
             return
-        report, collector = import_module(_REPORT), self._collector
-        collected = collector.take()
-        file, line = _defined_at(workflow)
-        passed = replay.exit_code == 0
-        error = replay.outcome.error
-        test = report.TestReport(
-            node_id=f"rulvar replay {replay.run_id}",
-            file=report.relative_path(file, collector.root),
-            line=line,
-            outcome="passed" if passed else "failed",
-            duration_ms=round((time.perf_counter() - self._started) * 1000, 3),
-            mode="strict",
-            message=None if passed or error is None else error.message,
-            cassettes=(),
-            calls=collector.calls(collected),
-            replays=collector.replays(collected),
-            warnings=tuple(collected.warnings),
-        )
+        from rulvar.testing import report
+
+        collector = self._collector
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         report.write_report(
             self._path,
@@ -88,8 +68,29 @@ class Recording:
                 rulvar=installed_version(),
                 root=collector.root.replace(os.sep, "/"),
                 mode="strict",
-                tests=(test,),
+                tests=(self._test(collector, collector.take(), replay, workflow),),
             ),
+        )
+
+    def _test(
+        self, collector: RunCollector, collected: Collected, replay: ReplayReport, workflow: Workflow[Any]
+    ) -> TestReport:
+        from rulvar.testing.report import TestReport, relative_path
+
+        file, line = _defined_at(workflow)
+        passed, error = replay.exit_code == 0, replay.outcome.error
+        return TestReport(
+            node_id=f"rulvar replay {replay.run_id}",
+            file=relative_path(file, collector.root),
+            line=line,
+            outcome="passed" if passed else "failed",
+            duration_ms=round((time.perf_counter() - self._started) * 1000, 3),
+            mode="strict",
+            message=None if passed or error is None else error.message,
+            cassettes=(),
+            calls=collector.calls(collected),
+            replays=collector.replays(collected),
+            warnings=tuple(collected.warnings),
         )
 
 

@@ -44,7 +44,12 @@ async def _import(options: argparse.Namespace, terminal: Terminal) -> int:
     if exists:
         await store.delete(run_id)
         await store.transcripts.delete_run(run_id)
-    await bundle.put_into(store, store.transcripts)
+    try:
+        await bundle.put_into(store, store.transcripts)
+    except BaseException:
+        await store.delete(run_id)  # half a run is none
+        await store.transcripts.delete_run(run_id)
+        raise
     store.close()
     if options.json:
         terminal.document(

@@ -53,7 +53,6 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _replay(options: argparse.Namespace, terminal: Terminal) -> int:
-    given = run_args(options)
     workspace = Workspace(options)
     recording = Recording.start(options.report)
     try:
@@ -62,6 +61,7 @@ async def _replay(options: argparse.Namespace, terminal: Terminal) -> int:
                 run_id = await _place_run(options.run, engine)
                 meta, entries = await journal_of(engine.store, run_id)
                 workflow = workspace.workflow_of_run(options.workflow, meta, engine)
+                given = run_args(options, workflow.args and workflow.args.json)
                 args = await recall_args(engine.transcripts, run_id, meta, given)
                 report = await replayed(
                     engine.resume(run_id, workflow, args=args, dry_run=True), workflow.name

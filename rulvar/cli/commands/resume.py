@@ -60,7 +60,6 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _resume(options: argparse.Namespace, terminal: Terminal) -> int:
-    given = run_args(options)
     deadline = seconds_from_now(options.deadline, time.time())
     invalidate = entry_numbers(options.invalidate, "--invalidate")
     workspace = Workspace(options)
@@ -68,6 +67,7 @@ async def _resume(options: argparse.Namespace, terminal: Terminal) -> int:
         async with workspace.engine(writes=not options.dry_run) as engine:
             meta = await meta_of(engine.store, options.run)
             workflow = workspace.workflow_of_run(options.workflow, meta, engine)
+            given = run_args(options, workflow.args and workflow.args.json)
             args = await recall_args(engine.transcripts, options.run, meta, given)
             handle = engine.resume(
                 options.run,

@@ -46,12 +46,12 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _run(options: argparse.Namespace, terminal: Terminal) -> int:
-    args = run_args(options)
     deadline = seconds_from_now(options.deadline, time.time())
     workspace = Workspace(options)
     with terminal.quiet_stdout():
         async with workspace.engine(starts=True) as engine:
             workflow = workspace.workflow(options.workflow, engine)
+            args = run_args(options, workflow.args and workflow.args.json)
             run_id = options.run_id or engine.mint_id()
             handle = engine.run(
                 workflow,

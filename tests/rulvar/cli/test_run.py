@@ -73,6 +73,7 @@ def test_the_document_of_a_run_holds_what_there_is_to_know(rulvar: Rulvar) -> No
         pytest.param(["--args", "-"], '{"b": null}', {"b": None}, id="stdin"),
         pytest.param(["--args", "@args.json"], "", {"from": "file"}, id="file"),
         pytest.param(["--arg", "n=3", "--arg", "s=text", "--arg", "t=true"], "", {"n": 3, "s": "text", "t": True}, id="pairs"),
+        pytest.param(["--arg", "v=1.10", "--arg", "w=1.5", "--arg", "z=007"], "", {"v": "1.10", "w": 1.5, "z": "007"}, id="versions are no numbers"),
         pytest.param(["--arg", "s=a=b"], "", {"s": "a=b"}, id="equals in the value"),
         pytest.param(["--arg", "s="], "", {"s": ""}, id="empty"),
         pytest.param(["--arg", "j=@args.json", "--arg", "t=@note.txt"], "", {"j": {"from": "file"}, "t": "a note\n"}, id="files"),
@@ -89,6 +90,19 @@ def test_arguments_are_json_files_or_pairs(
     done = rulvar("run", "flows.py:echo", "--json", *words, stdin=stdin)
     assert done.code == 0, done.err
     assert done.json["value"] == value
+
+
+def test_what_a_workflow_declares_a_text_is_taken_as_one(rulvar: Rulvar, project: Path) -> None:
+    (project / "typed.py").write_text(
+        "from typing import TypedDict\nfrom rulvar import workflow\nclass Args(TypedDict):\n    version: str\n    count: int\n"
+        "@workflow(args=Args)\nasync def typed(ctx, args):\n    return [args['version'], args['count']]\n"
+    )
+    done = rulvar("run", "typed.py:typed", "--arg", "version=3", "--arg", "count=3", "--json")
+    assert done.code == 0, done.out
+    assert done.json["value"] == ["3", 3]
+    wrong = rulvar("run", "typed.py:typed", "--arg", "version=3", "--arg", "count=three", "--json")
+    assert wrong.code == 1
+    assert "count" in wrong.json["error"]["message"]
 
 
 @pytest.mark.parametrize(
