@@ -1,8 +1,7 @@
 """The verbs: their names, what they do in a line, and the module that does it.
 
 A verb's module is loaded when the verb is used. It has ``declare(parser)``, which adds arguments, and
-``execute(options, terminal)``, which returns the exit code. Verbs of other parts of rulvar are named
-here by module too, so that neither part imports the other.
+``execute(options, terminal)``, which returns the exit code.
 """
 
 from __future__ import annotations
@@ -64,6 +63,14 @@ VERBS: tuple[Verb, ...] = (
     _own("diff", "diff", "compare two journals: the first divergence in each scope"),
     _own("export", "export_run", "write a run into one file"),
     _own("import", "import_run", "bring a run in from such a file"),
+    _own("cassette ls", "cassette_ls", "list cassettes"),
+    _own("cassette show", "cassette_show", "show the rows of a cassette"),
+    _own("cassette stats", "cassette_stats", "say what cassettes add up to"),
+    _own("cassette check", "cassette_check", "find secrets and damage in cassettes"),
+    _own("cassette diff", "cassette_diff", "compare two cassettes"),
+    _own("cassette explain", "cassette_explain", "say why a request is not served"),
+    _own("cassette prune", "cassette_prune", "remove rows that no test uses"),
+    _own("cassette merge", "cassette_merge", "write several cassettes into one"),
     _own("version", "version", "print versions"),
 )
 
@@ -96,7 +103,7 @@ def show_help(terminal: Terminal, words: Sequence[str]) -> int:
     lines: list[tuple[Part, ...]] = [
         ("usage: rulvar VERB ...",),
         ("",),
-        *((("  ", (f"{verb.name:<12}", "bold"), verb.summary)) for verb in VERBS),
+        *((("  ", (f"{verb.name:<18}", "bold"), verb.summary)) for verb in VERBS),
         ("",),
         ("rulvar VERB --help says more. Every verb takes --json.",),
         ("exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 waiting for an answer",),

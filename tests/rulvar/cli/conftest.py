@@ -112,13 +112,19 @@ def rulvar(project: Path, run_in: Callable[..., Done]) -> Rulvar:
 
 @pytest.fixture
 def look(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Rulvar:
-    """Calls the script's function in this process: for verbs that run no code of the project."""
+    """Calls the script's function in this process: for what ends before a workflow runs."""
 
     def call(*words: str | Path) -> Done:
         monkeypatch.chdir(project)
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        before = set(sys.modules)
         capsys.readouterr()
         code = main(list(map(str, words)))
         said = capsys.readouterr()
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file is not None and project.parent in Path(file).parents:
+                del sys.modules[name]
         return Done(code, said.out, said.err)
 
     return call

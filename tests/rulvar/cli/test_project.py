@@ -150,10 +150,10 @@ BROKEN = {
 
 @pytest.mark.parametrize(("code", "named"), BROKEN.values(), ids=list(BROKEN))
 def test_a_configuration_that_breaks_is_told_in_one_line(
-    rulvar: Rulvar, project: Path, code: str, named: str
+    look: Rulvar, project: Path, code: str, named: str
 ) -> None:
     (project / "rulvar_config.py").write_text(code)
-    done = rulvar("run", "flows.py:hello")
+    done = look("run", "flows.py:hello")
     assert done.code == 2
     assert named in done.err
     assert "rulvar_config.py" in done.err

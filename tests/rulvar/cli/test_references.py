@@ -57,7 +57,7 @@ def test_a_workflow_is_named_in_many_ways(rulvar: Rulvar, project: Path, name: s
     ],
 )
 def test_a_wrong_name_is_told_in_one_line_that_helps(
-    rulvar: Rulvar, project: Path, name: str, named: str
+    look: Rulvar, project: Path, name: str, named: str
 ) -> None:
     (project / "plain.py").write_text("NUMBER = 1\nasync def function(ctx): ...\n")
     (project / "syntax.py").write_text("x = 1\ndef (:\n")
@@ -65,7 +65,7 @@ def test_a_wrong_name_is_told_in_one_line_that_helps(
     (project / "fails.py").write_text("def f():\n    # here\n    return 1 / 0\nf()\n")
     (project / "exits.py").write_text("import sys\nsys.exit(1)\n")
     (project / "wrong.py").write_text("from rulvar import workflow\n@workflow\ndef x(ctx): ...\n")
-    done = rulvar("run", name)
+    done = look("run", name)
     assert done.code == 2
     assert named in done.err, done.err
     assert len(done.err.splitlines()) == 1

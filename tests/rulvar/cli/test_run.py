@@ -131,11 +131,11 @@ def test_what_a_workflow_declares_a_text_is_taken_as_one(rulvar: Rulvar, project
     ],
 )
 def test_a_wrong_argument_is_refused_in_one_line_before_anything_runs(
-    rulvar: Rulvar, project: Path, words: list[str], named: str
+    look: Rulvar, project: Path, words: list[str], named: str
 ) -> None:
     (project / "broken.json").write_text('{"a": 1,}')
     (project / "latin.json").write_bytes(b'"\xe9"')
-    done = rulvar("run", "flows.py:echo", *words)
+    done = look("run", "flows.py:echo", *words)
     assert done.code == 2
     assert done.out == ""
     lines = done.err.splitlines()
