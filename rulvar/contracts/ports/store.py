@@ -42,7 +42,10 @@ class JournalStore(Protocol):
 
 @runtime_checkable
 class ImmediateJournalStore(JournalStore, Protocol):
-    """A store whose appends finish without waiting; the engine then saves a turn of the event loop."""
+    """A store whose appends finish without waiting; the engine then saves a turn of the event loop.
+
+    A store that only does so at times has an attribute ``immediate`` (bool) that says whether it does.
+    """
 
     def append_now(self, run_id: str, entries: Sequence[JournalEntry]) -> None:
         """Store entries before returning."""
