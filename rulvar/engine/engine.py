@@ -11,28 +11,27 @@ from typing import Any, Self
 
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ids import UlidSource, check_run_id
-from rulvar.contracts.jsonable import fragment, journal_form, journal_value
-from rulvar.contracts.ports.clock import Clock, Entropy, iso_ms
+from rulvar.contracts.jsonable import journal_form, journal_value
+from rulvar.contracts.ports.clock import Clock, Entropy
 from rulvar.contracts.ports.observer import EngineObserver
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.contracts.ports.store import JournalStore
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.contracts.schema import SchemaContract, schema_contract
 from rulvar.engine.ambient import ambient_observers
+from rulvar.engine.answers import resolve_wait
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.handle import ResumeHandle, RunHandle
-from rulvar.engine.journal import JournalWriter
+from rulvar.engine.lease import HeldRun, check_ttl, default_owner
 from rulvar.engine.options import adapters_by_id, call_slots, deadline_ms, price_table, transcripts_of
 from rulvar.engine.run import Run
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
-from rulvar.engine.waits import describe_wait, refuse_payload, resolution_wire
 from rulvar.engine.workflow import Workflow, define_workflow
-from rulvar.errors import ConfigError, ResolutionError, RunNotFoundError
+from rulvar.errors import ConfigError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
-from rulvar.kernel.matching import JournalIndex
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
 from rulvar.runtime.retry import RetryPolicy
@@ -57,6 +56,9 @@ class Engine:
         concurrency: how many model calls may be under way at once; None is no bound.
         retry: default RetryPolicy of model calls.
         clock, entropy: where time and chance come from.
+        lease_ttl_s: for how many seconds a run is held when this process stops answering; renewed
+            at a third of it.
+        owner: what names this process to people who look at leases; ``host:pid`` unless given.
         workflows: workflows that may be named in ``ctx.workflow`` and ``resume``.
 
     Raises:
@@ -78,12 +80,16 @@ class Engine:
         retry: RetryPolicy | Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
+        lease_ttl_s: float = 30.0,
+        owner: str | None = None,
         workflows: Iterable[Workflow[Any]] = (),
     ) -> None:
         self.store: JournalStore = InMemoryStore() if journal is None else journal
         self.transcripts: TranscriptStore = transcripts or transcripts_of(self.store)
         self.clock: Clock = clock or SystemClock()
         self.entropy: Entropy = entropy or SystemEntropy()
+        self.lease_ttl_s = check_ttl(lease_ttl_s)
+        self.owner = owner or default_owner()
         self.routing = dict(routing or {})
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
@@ -231,27 +237,17 @@ class Engine:
         Raises:
             ResolutionError: no open wait has that key, or its schema refuses the value.
             RunNotFoundError: the store has no such run.
+            LeaseHeldError: somebody drives the run right now; try again, or answer it there.
         """
-        entries = await self.store.load(check_run_id(run_id))
-        if not entries and await self.store.load_meta(run_id) is None:
-            raise RunNotFoundError(f"no run {run_id!r} in the store", data={"runId": run_id})
-        index = JournalIndex(entries)
-        waits = {
-            describe_wait(operation.first).key: operation.first
-            for operation in index.operations.values()
-            if operation.first.kind in ("external", "approval") and operation.resolution is None
-        }
-        first = waits.get(key)
-        if first is None:
-            names = ", ".join(map(repr, waits)) or "none"
-            raise ResolutionError(
-                f"run {run_id!r} does not wait for {key!r}; open waits: {names}", data={"key": key}
-            )
-        refuse_payload(describe_wait(first), value)
-        data = journal_form(value, f"resolve_external({key!r})")
-        writer = JournalWriter(self.store, run_id, index.next_seq)
-        now = iso_ms(self.clock.now_ms())
-        await writer.append(resolution_wire(first.seq, first.scope, first.span_id, fragment(data), now))
+        await resolve_wait(self, check_run_id(run_id), key, value)
+
+    async def hold(self, run_id: str) -> HeldRun:
+        """Take a run's lease; whoever gets it must release it.
+
+        Raises:
+            LeaseHeldError: somebody else drives the run.
+        """
+        return await HeldRun.take(self.store, self.transcripts, run_id, self.owner, self.lease_ttl_s)
 
     # -- registries ----------------------------------------------------------------------
 

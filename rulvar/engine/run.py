@@ -21,6 +21,7 @@ from rulvar.engine.budget import Budget
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import Accounting, Call, Claim, Opened, RunRequest
 from rulvar.engine.journal import JournalWriter
+from rulvar.engine.lease import HeldRun
 from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
@@ -46,6 +47,7 @@ class Run:
         entries: list[JournalEntry],
         segment: int,
         bus: EventBus,
+        held: HeldRun,
         ceiling_usd: float | None = None,
     ) -> None:
         self.engine = engine
@@ -56,7 +58,8 @@ class Run:
         self.bus = bus
         self.clock = engine.clock
         self.index = JournalIndex(entries, request.invalidate)
-        self.journal = JournalWriter(engine.store, request.run_id, self.index.next_seq)
+        self.journal = JournalWriter(held, request.run_id, self.index.next_seq, self.lose)
+        self.transcript_store = held.transcripts
         self.spend = Spend(engine.price_of)
         for entry in entries:
             self.spend.add_entry(entry)
@@ -177,6 +180,13 @@ class Run:
         if self.stop_error is None:
             self.stop_error = error
 
+    def lose(self, error: RulvarError) -> None:
+        """End the segment because nothing it does can be journaled any more; what is under way is cancelled."""
+        self.stop(error)
+        self.journal.refuse(error)
+        if self._task is not None:
+            self._task.cancel()
+
     # -- entries -------------------------------------------------------------------------
 
     async def begin(
@@ -265,7 +275,7 @@ class Run:
         """Run the body in a task of its own, so that it can be cancelled apart from the segment."""
         task: asyncio.Task[Any] = asyncio.ensure_future(body)
         self._task = task
-        if self.cancel_reason is not None:
+        if self.cancel_reason is not None or self.stop_error is not None:
             task.cancel()
         try:
             return await task

@@ -18,13 +18,9 @@ from rulvar.stores.journal_lines import read_journal_lines
 from rulvar.stores.refusals import disk_refused, lease_held
 
 try:
-    from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+    import fcntl
 except ImportError:  # no such lock on this platform: one process per folder is up to the user
-    LOCK_EX = LOCK_NB = LOCK_UN = 0
-
-    def flock(fd: int, operation: int, /) -> None:
-        """Do nothing."""
-
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["JournalFile"]
 
@@ -168,7 +164,7 @@ class JournalFile:
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
-            flock(fd, LOCK_EX | LOCK_NB)
+            _lock_now(fd)
             write_all(fd, data)
             os.fsync(fd)
             draft.replace(self.path)
@@ -200,7 +196,7 @@ class JournalFile:
 
     def _flock(self) -> None:
         try:
-            flock(self._fd, LOCK_EX | LOCK_NB)
+            _lock_now(self._fd)
         except BlockingIOError:
             self.close()
             raise lease_held(self.run_id, None, None) from None
@@ -210,6 +206,11 @@ class JournalFile:
 
     def _unlock(self) -> None:
         self.locked = False
-        if self._fd >= 0:
-            flock(self._fd, LOCK_UN)
+        if self._fd >= 0 and fcntl is not None:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
 
+
+def _lock_now(fd: int) -> None:
+    """Lock an open file, or raise BlockingIOError."""
+    if fcntl is not None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

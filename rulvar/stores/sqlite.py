@@ -18,8 +18,8 @@ from rulvar.contracts.ports.lease import Lease, LeaseState
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.contracts.ports.transcripts import split_ref
 from rulvar.errors import ConfigError
-from rulvar.stores.meta_row import decode_meta, encode_meta
 from rulvar.stores.machine import boot_id, machine_seconds, process_identity, process_is_gone
+from rulvar.stores.meta_row import decode_meta, encode_meta
 from rulvar.stores.refusals import lease_held, order_violated, superseded
 from rulvar.stores.sqlite_schema import migrate
 from rulvar.stores.sqlite_thread import SqliteThread
@@ -181,7 +181,8 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
-                "UPDATE rulvar_leases SET held = 0 WHERE run_id = ? AND epoch = ?", (lease.run_id, lease.epoch)
+                "UPDATE rulvar_leases SET held = 0 WHERE run_id = ? AND epoch = ?",
+                (lease.run_id, lease.epoch),
             )
 
         await self._thread.write(work)

@@ -89,7 +89,7 @@ class AgentHost:
         await run.journal.flush()
         self.checkpoint_ref = f"{run.run_id}/ckpt/{opened.seq}"
         wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
-        await run.engine.transcripts.put(self.checkpoint_ref, _dump(wire))
+        await run.transcript_store.put(self.checkpoint_ref, _dump(wire))
 
     async def keep_transcript(self, state: LoopState) -> str:
         """Store the conversation and return its reference."""
@@ -97,7 +97,7 @@ class AgentHost:
         ref = f"{run.run_id}/t{run.transcripts}"
         run.transcripts += 1
         messages = [message.to_wire() for message in state.messages]
-        await run.engine.transcripts.put(ref, _dump({"messages": messages}))
+        await run.transcript_store.put(ref, _dump({"messages": messages}))
         return ref
 
     async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
@@ -196,7 +196,7 @@ async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState |
     """Return the state at which a dangling call stopped, or None to start at its first turn."""
     if claim.action != "rerun" or claim.operation is None or claim.operation.terminal is not None:
         return None
-    data = await run.engine.transcripts.get(f"{run.run_id}/ckpt/{opened.seq}")
+    data = await run.transcript_store.get(f"{run.run_id}/ckpt/{opened.seq}")
     if data is None:
         return None
     wire = decode_json(data)

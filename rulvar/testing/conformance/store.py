@@ -193,7 +193,13 @@ class StoreConformance:
     # -- meta rows -----------------------------------------------------------------------
 
     def test_a_meta_row_is_replaced_and_keeps_fields_that_nobody_knows(self, tmp_path: Path) -> None:
-        meta = {"runId": "r", "status": "ok", "ümlaut": ["\u2028", "😀", None, 0.1, {"a": []}], "z": 1, "a": 2}
+        meta = {
+            "runId": "r",
+            "status": "ok",
+            "ümlaut": ["\u2028", "😀", None, 0.1, {"a": []}],
+            "z": 1,
+            "a": 2,
+        }
 
         async def check(store: Any) -> None:
             await store.save_meta("r", {"runId": "r", "status": "running", "gone": 1})
@@ -399,7 +405,11 @@ class StoreConformance:
 
     async def _all_refused(self, store: Any, lease: Lease) -> None:
         run_id = lease.run_id
-        before = (await store.load(run_id), await store.load_meta(run_id), await store.transcripts.refs(run_id))
+        before = (
+            await store.load(run_id),
+            await store.load_meta(run_id),
+            await store.transcripts.refs(run_id),
+        )
         for attempt in (
             store.append(run_id, [entry(1000)], lease=lease),
             store.save_meta(run_id, {"runId": run_id, "status": "stolen"}, lease=lease),
@@ -409,7 +419,11 @@ class StoreConformance:
             store.renew_lease(lease),
         ):
             await refused(SupersededError, attempt)
-        after = (await store.load(run_id), await store.load_meta(run_id), await store.transcripts.refs(run_id))
+        after = (
+            await store.load(run_id),
+            await store.load_meta(run_id),
+            await store.transcripts.refs(run_id),
+        )
         assert seqs(after[0]) == seqs(before[0])
         assert after[1:] == before[1:]
 
