@@ -99,6 +99,8 @@ if TYPE_CHECKING:
     from rulvar.runtime.retry import RetryPolicy as RetryPolicy
     from rulvar.stores.jsonl import JsonlFileStore as JsonlFileStore
     from rulvar.stores.memory import InMemoryStore as InMemoryStore
+    from rulvar.stores.postgres import PostgresStore as PostgresStore
+    from rulvar.stores.sqlite import SqliteStore as SqliteStore
     from rulvar.stores.transcripts import FileTranscriptStore as FileTranscriptStore
     from rulvar.tools.gate import Permissions as Permissions
     from rulvar.tools.tool import (
@@ -138,12 +140,14 @@ _HOMES = {
     "Outcome": "rulvar.contracts.outcome",
     "Pending": "rulvar.contracts.outcome",
     "Permissions": "rulvar.tools.gate",
+    "PostgresStore": "rulvar.stores.postgres",
     "Preview": "rulvar.contracts.outcome",
     "ReasoningDelta": "rulvar.contracts.stream",
     "ResumeHandle": "rulvar.engine.handle",
     "RetryPolicy": "rulvar.runtime.retry",
     "RunHandle": "rulvar.engine.handle",
     "Settled": "rulvar.contracts.outcome",
+    "SqliteStore": "rulvar.stores.sqlite",
     "StreamError": "rulvar.contracts.stream",
     "TextDelta": "rulvar.contracts.stream",
     "TextPart": "rulvar.contracts.messages",
@@ -187,12 +191,14 @@ __all__ = [
     "Outcome",
     "Pending",
     "Permissions",
+    "PostgresStore",
     "Preview",
     "ReasoningDelta",
     "ResumeHandle",
     "RetryPolicy",
     "RunHandle",
     "Settled",
+    "SqliteStore",
     "StreamError",
     "TextDelta",
     "TextPart",

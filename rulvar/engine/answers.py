@@ -20,7 +20,7 @@ __all__ = ["resolve_wait"]
 
 async def resolve_wait(engine: Engine, run_id: str, key: str, value: Any) -> None:
     """Journal an answer; see ``Engine.resolve_external``."""
-    if not await engine.store.load(run_id) and await engine.store.load_meta(run_id) is None:
+    if not await engine.knows(run_id):
         raise RunNotFoundError(f"no run {run_id!r} in the store", data={"runId": run_id})
     held = await engine.hold(run_id)
     try:

@@ -241,6 +241,10 @@ class Engine:
         """
         await resolve_wait(self, check_run_id(run_id), key, value)
 
+    async def knows(self, run_id: str) -> bool:
+        """Whether the store has a run of that id."""
+        return await self.store.load_meta(run_id) is not None or bool(await self.store.load(run_id))
+
     async def hold(self, run_id: str) -> HeldRun:
         """Take a run's lease; whoever gets it must release it.
 

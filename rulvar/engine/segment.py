@@ -110,9 +110,9 @@ class Segment:
     async def _take(self) -> None:
         """Take the run's lease; a run that is not there, or there already, leaves no trace of the attempt."""
         engine, run_id = self._engine, self._request.run_id
-        if self._request.resumed:
-            if await engine.store.load_meta(run_id) is None and not await engine.store.load(run_id):
-                raise run_not_found(run_id)
+        known = not self._request.resumed or await engine.knows(run_id)
+        if not known:
+            raise run_not_found(run_id)
         try:
             self._held = await engine.hold(run_id)
         except LeaseHeldError:

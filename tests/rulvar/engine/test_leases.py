@@ -258,7 +258,7 @@ async def test_a_cancelled_branch_does_not_take_the_entries_of_others_with_it() 
 
     async def many(ctx: Ctx, branch: int) -> None:
         for number in range(20):
-            await ctx.step("b", lambda: number, deps=[branch, number])
+            await ctx.step("b", lambda n=number: n, deps=[branch, number])
 
     store = Slow()
     engine = Engine(journal=store)

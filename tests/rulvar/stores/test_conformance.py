@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rulvar.stores import InMemoryStore, JsonlFileStore
-from rulvar.stores.sqlite import SqliteStore
+import pytest
+from postgres_server import PostgresServer
+
+from rulvar.stores import InMemoryStore, JsonlFileStore, PostgresStore, SqliteStore
 from rulvar.testing.conformance.store import StoreConformance
 
 
@@ -48,3 +51,15 @@ class TestFilesWithFsync(TestFiles):
 class TestFilesWithGroupCommit(TestFiles):
     def open_store(self, place: Path) -> Any:
         return JsonlFileStore(place / "runs", durability="group")
+
+
+class TestPostgres(StoreConformance):
+    __test__ = True
+
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres: PostgresServer) -> None:
+        self.dsn = postgres.dsn
+        self.schema = f"s{uuid.uuid4().hex}"
+
+    def open_store(self, place: Path) -> Any:
+        return PostgresStore(self.dsn, schema=self.schema)
