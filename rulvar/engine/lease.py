@@ -18,7 +18,7 @@ from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ports.lease import Lease, LeasedStore
 from rulvar.contracts.ports.store import JournalStore, RunMeta
 from rulvar.contracts.ports.transcripts import TranscriptStore
-from rulvar.errors import ConfigError, RulvarError, SupersededError
+from rulvar.errors import ConfigError, RulvarError, StoreError, SupersededError
 
 __all__ = ["HeldRun", "check_ttl", "default_owner", "is_leased"]
 
@@ -42,10 +42,8 @@ class HeldRun:
         self._renewal: asyncio.Task[None] | None = None
         self._lost: Callable[[RulvarError], None] | None = None
         self.append_now = _append_now(store, lease)
-        beside = getattr(store, "transcripts", None)
-        self.transcripts: TranscriptStore = (
-            _HeldTranscripts(beside, self._kw) if lease is not None and transcripts is beside else transcripts
-        )
+        fenced = transcripts is getattr(store, "transcripts", None)
+        self.transcripts: TranscriptStore = _HeldTranscripts(transcripts, self._kw if fenced else {})
 
     @classmethod
     async def take(
@@ -127,14 +125,17 @@ class HeldRun:
 
 
 class _HeldTranscripts:
-    """Transcripts whose writes carry the lease."""
+    """Transcripts whose writes carry the lease, when it is one of the same store."""
 
     def __init__(self, transcripts: Any, kw: dict[str, Any]) -> None:
         self._transcripts = transcripts
         self._kw = kw
 
     async def put(self, ref: str, data: bytes) -> None:
-        await self._transcripts.put(ref, data, **self._kw)
+        try:
+            await self._transcripts.put(ref, data, **self._kw)
+        except OSError as error:
+            raise StoreError(f"{ref}: cannot be stored: {error}", data={"reason": "io"}) from error
 
     async def get(self, ref: str) -> bytes | None:
         data: bytes | None = await self._transcripts.get(ref)

@@ -297,7 +297,8 @@ class Segment:
         except (RulvarError, OSError) as error:
             failed = SettlementError(
                 f"run {run.run_id!r} ended {outcome.status!r}, but its end could not be written: {error}",
-                data={"runStatus": outcome.status},
+                data={"runStatus": outcome.status, "cause": wire_error(error)},
+                retryable=isinstance(error, RulvarError) and error.retryable,
             )
             return replace(outcome, status="error", value=None, error=WireError.from_wire(failed.to_wire()))
         return outcome

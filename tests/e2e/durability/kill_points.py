@@ -133,9 +133,7 @@ def in_a_process(case: str, part: str, victim: tuple[str, str] | None, *, resume
     if pid == 0:
         code = 1
         try:
-            result = asyncio.run(
-                drive(case, Trace(FOLDER / f"{case}.{part}.trace"), victim, resume=resume)
-            )
+            result = asyncio.run(drive(case, Trace(FOLDER / f"{case}.{part}.trace"), victim, resume=resume))
             answer.write_text(json.dumps(result))
             code = 0
         finally:

@@ -21,7 +21,16 @@ HERE = Path(__file__).parent
 SUPPORT = HERE.parents[1] / "support"
 STORES = ("files", "files-group", "sqlite", "postgres")
 EFFECTS = ["first", "first turn", "tool", "second turn", "left", "right", "inner", "slow"]
-WRITES = {"acquire", "renew", "release", "meta running", "meta ok", "step running", "step ok", "agent running"}
+WRITES = {
+    "acquire",
+    "renew",
+    "release",
+    "meta running",
+    "meta ok",
+    "step running",
+    "step ok",
+    "agent running",
+}
 WRITES |= {"agent ok", "checkpoint", "transcript", "run_settle", "child ok"}
 
 
