@@ -104,6 +104,8 @@ class Segment:
         run = Run(self._engine, request, entries, segment, self._handle._bus, store, ceiling)
         new_meta = self._meta(run, meta or {}, "running", segment + 1)
         if not request.strict:
+            for name, data in request.kept.items():
+                await store.transcripts.put(f"{request.run_id}/{name}", data)
             await store.save_meta(request.run_id, new_meta)
         return run, new_meta, entries
 

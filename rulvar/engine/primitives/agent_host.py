@@ -178,7 +178,7 @@ class AgentHost:
 
     def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the engine's model calls."""
-        return self._run.engine.model_slot()
+        return self._run.engine.model_slot(self._plan.choice.adapter_id)
 
     def on_event(self) -> Any:
         """Return a callback that emits deltas, when the call streams."""
