@@ -62,6 +62,8 @@ class Engine(Registries):
         lease_ttl_s: for how many seconds a run is held when this process stops answering; renewed
             at a third of it.
         owner: what names this process to people who look at leases; ``host:pid`` unless given.
+        salt_args: whether the digest of a run's arguments is salted: with it, two runs with the same
+            arguments do not show it in their meta rows.
         queue: how runs reach workers; see :meth:`enqueue`.
         limiter: bounds model calls over many processes.
         workflows: workflows that may be named in ``ctx.workflow``, ``resume`` and ``enqueue``.
@@ -87,6 +89,7 @@ class Engine(Registries):
         entropy: Entropy | None = None,
         lease_ttl_s: float = 30.0,
         owner: str | None = None,
+        salt_args: bool = False,
         queue: RunQueue | None = None,
         limiter: CallLimiter | None = None,
         workflows: Iterable[Workflow[Any]] = (),
@@ -98,6 +101,7 @@ class Engine(Registries):
         self.entropy: Entropy = entropy or SystemEntropy()
         self.lease_ttl_s = check_ttl(lease_ttl_s)
         self.owner = owner or default_owner()
+        self.salt_args = salt_args
         self.queue = queue
         self.limiter = limiter
         self.routing = dict(routing or {})

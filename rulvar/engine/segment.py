@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -149,7 +150,8 @@ class Segment:
         if recorded is None:
             return
         plain = None if request.args_json is None else decode_json(request.args_json)
-        if hash_args(plain) != recorded:
+        salt = meta.get("argsSalt")
+        if hash_args(plain, salt if isinstance(salt, str) else None) != recorded:
             raise ConfigError(
                 f"resume of {request.run_id!r}: args are not those that the run was started with; pass the same",
                 data={"field": "args"},
@@ -173,7 +175,10 @@ class Segment:
                 fresh["budgetUsd"] = request.budget_usd
             fresh["argsProvided"] = request.args_json is not None
             if request.args_json is not None:
-                fresh["argsHash"] = hash_args(decode_json(request.args_json))
+                plain = decode_json(request.args_json)
+                if self._engine.salt_args:
+                    fresh["argsSalt"] = secrets.token_hex(16)
+                fresh["argsHash"] = hash_args(plain, fresh.get("argsSalt"))
             fresh["genesis"] = self._engine.mint_id()
             fresh["execKeyDerivation"] = 2
             fresh["workflowName"] = workflow.name

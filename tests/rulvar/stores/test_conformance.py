@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from postgres_server import PostgresServer
 
-from rulvar.stores import InMemoryStore, JsonlFileStore, PostgresStore, SqliteStore
+from rulvar.stores import InMemoryStore, JsonlFileStore, LocalKeys, PostgresStore, SealedStore, SqliteStore
 from rulvar.testing.conformance.store import StoreConformance
 
 
@@ -63,3 +63,21 @@ class TestPostgres(StoreConformance):
 
     def open_store(self, place: Path) -> Any:
         return PostgresStore(self.dsn, schema=self.schema)
+
+
+KEYS = {"first": b"1" * 32, "second": b"2" * 32}
+
+
+class TestSealedSqlite(StoreConformance):
+    __test__ = True
+
+    def open_store(self, place: Path) -> Any:
+        return SealedStore(SqliteStore(place / "runs.db", durability="process"), LocalKeys(KEYS))
+
+
+class TestSealedFiles(StoreConformance):
+    __test__ = True
+    leases_expire: ClassVar[bool] = False
+
+    def open_store(self, place: Path) -> Any:
+        return SealedStore(JsonlFileStore(place / "runs"), LocalKeys(KEYS))
