@@ -72,9 +72,20 @@ class PostgresPool:
     async def run(self, work: Callable[[AsyncConnection[Any], int], Awaitable[T]]) -> T:
         """Run work on a connection, again when the connection broke; it is told which attempt it is.
 
+        A caller that is cancelled does not wait for the work, which is done to its end all the same: a
+        connection whose return to the pool is cancelled would be lost to it.
+
         Raises:
             StoreError: the database refused, or could not be reached for ``patience_s``.
         """
+        task = asyncio.get_running_loop().create_task(self._run(work))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_forget)
+            raise
+
+    async def _run(self, work: Callable[[AsyncConnection[Any], int], Awaitable[T]]) -> T:
         import psycopg
         from psycopg_pool import PoolTimeout
 
@@ -127,6 +138,11 @@ class PostgresPool:
         )
         await pool.open()
         return pool
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # nobody waits for it any more
 
 
 def _require_driver() -> None:

@@ -36,9 +36,7 @@ class Fleet:
 
     def start(self) -> subprocess.Popen[bytes]:
         env = {**os.environ, "PYTHONPATH": str(SUPPORT)}
-        process = subprocess.Popen(
-            self._command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
+        process = subprocess.Popen(self._command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.alive.append(process)
         return process
 
@@ -85,7 +83,7 @@ async def settled(engine: Engine, count: int, seconds: float) -> None:
         if statuses.count("ok") == count:
             return
         await asyncio.sleep(0.1)
-    raise AssertionError(f"after {seconds} s: {({s: statuses.count(s) for s in set(statuses)})}")
+    raise AssertionError(f"after {seconds} s: { ({s: statuses.count(s) for s in set(statuses)}) }")
 
 
 async def check_every_step_was_completed_once(
