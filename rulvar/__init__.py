@@ -55,6 +55,9 @@ if TYPE_CHECKING:
         FinishInfo as FinishInfo,
     )
     from rulvar.contracts.stream import (
+        PartialUsage as PartialUsage,
+    )
+    from rulvar.contracts.stream import (
         ReasoningDelta as ReasoningDelta,
     )
     from rulvar.contracts.stream import (
@@ -102,7 +105,10 @@ if TYPE_CHECKING:
     from rulvar.stores.postgres import PostgresStore as PostgresStore
     from rulvar.stores.sqlite import SqliteStore as SqliteStore
     from rulvar.stores.transcripts import FileTranscriptStore as FileTranscriptStore
-    from rulvar.tools.gate import Permissions as Permissions
+    from rulvar.tools.gate import evaluate_permission as evaluate_permission
+    from rulvar.tools.permissions import Decision as Decision
+    from rulvar.tools.permissions import Permissions as Permissions
+    from rulvar.tools.permissions import ToolRequest as ToolRequest
     from rulvar.tools.tool import (
         ModelRetry as ModelRetry,
     )
@@ -125,6 +131,7 @@ _HOMES = {
     "ChatRequest": "rulvar.contracts.messages",
     "CostReport": "rulvar.contracts.outcome",
     "Ctx": "rulvar.engine.ctx",
+    "Decision": "rulvar.tools.permissions",
     "Dropped": "rulvar.contracts.outcome",
     "Engine": "rulvar.engine.engine",
     "Event": "rulvar.contracts.events",
@@ -138,8 +145,9 @@ _HOMES = {
     "ModelRetry": "rulvar.tools.tool",
     "Msg": "rulvar.contracts.messages",
     "Outcome": "rulvar.contracts.outcome",
+    "PartialUsage": "rulvar.contracts.stream",
     "Pending": "rulvar.contracts.outcome",
-    "Permissions": "rulvar.tools.gate",
+    "Permissions": "rulvar.tools.permissions",
     "PostgresStore": "rulvar.stores.postgres",
     "Preview": "rulvar.contracts.outcome",
     "ReasoningDelta": "rulvar.contracts.stream",
@@ -157,12 +165,14 @@ _HOMES = {
     "ToolCallStart": "rulvar.contracts.stream",
     "ToolContract": "rulvar.contracts.messages",
     "ToolRefusal": "rulvar.tools.tool",
+    "ToolRequest": "rulvar.tools.permissions",
     "Usage": "rulvar.contracts.usage",
     "UsageLimits": "rulvar.runtime.limits",
     "UsageUpdate": "rulvar.contracts.stream",
     "WireError": "rulvar.contracts.stream",
     "Workflow": "rulvar.engine.workflow",
     "define_workflow": "rulvar.engine.workflow",
+    "evaluate_permission": "rulvar.tools.gate",
     "tool": "rulvar.tools.tool",
     "workflow": "rulvar.engine.workflow",
 }
@@ -176,6 +186,7 @@ __all__ = [
     "ChatRequest",
     "CostReport",
     "Ctx",
+    "Decision",
     "Dropped",
     "Engine",
     "Event",
@@ -189,6 +200,7 @@ __all__ = [
     "ModelRetry",
     "Msg",
     "Outcome",
+    "PartialUsage",
     "Pending",
     "Permissions",
     "PostgresStore",
@@ -208,12 +220,14 @@ __all__ = [
     "ToolCallStart",
     "ToolContract",
     "ToolRefusal",
+    "ToolRequest",
     "Usage",
     "UsageLimits",
     "UsageUpdate",
     "WireError",
     "Workflow",
     "define_workflow",
+    "evaluate_permission",
     "tool",
     "workflow",
 ]

@@ -24,6 +24,7 @@ from rulvar.engine.answers import resolve_wait
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
+from rulvar.engine.guard import Guard
 from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.engine.lease import HeldRun, check_ttl, default_owner
 from rulvar.engine.options import call_slots, deadline_ms, transcripts_of
@@ -39,7 +40,7 @@ from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
 from rulvar.runtime.retry import RetryPolicy
 from rulvar.stores.memory import InMemoryStore
-from rulvar.tools.gate import Permissions
+from rulvar.tools.permissions import Permissions
 
 __all__ = ["Engine"]
 
@@ -53,11 +54,14 @@ class Engine(Registries):
         transcripts: where conversations and checkpoints are kept; beside the journal unless told otherwise.
         routing: role to model reference; ``{"loop": "fake:fake-model"}`` serves plain calls.
         profiles: agent type to AgentProfile or mapping.
-        permissions: rules of the tool gate: ``deny``, ``ask``, ``allow``, ``default``.
+        permissions: rules of the tool gate, or a preset: ``strict``, ``standard``, ``open``; see Permissions.
         pricing: model reference to price table, over what the adapter declares.
         budget_defaults: bounds of every run; see BudgetDefaults.
         concurrency: how many model calls may be under way at once; None is no bound.
         retry: default RetryPolicy of model calls.
+        determinism: what happens when a workflow reads the clock, chance, fresh ids or the environment
+            itself: ``"warn"`` (the default: an event), ``"error"`` (the run ends with a
+            DeterminismError), ``"off"``, or ``{"mode": ..., "allow": [modules, files, rules]}``.
         clock, entropy: where time and chance come from.
         lease_ttl_s: for how many seconds a run is held when this process stops answering; renewed
             at a third of it.
@@ -80,11 +84,12 @@ class Engine(Registries):
         transcripts: TranscriptStore | None = None,
         routing: Mapping[str, Any] | None = None,
         profiles: Mapping[str, AgentProfile | Mapping[str, Any]] | None = None,
-        permissions: Permissions | Mapping[str, Any] | None = None,
+        permissions: Permissions | Mapping[str, Any] | str | None = None,
         pricing: Mapping[str, ModelPricing | Mapping[str, Any]] | None = None,
         budget_defaults: BudgetDefaults | Mapping[str, Any] | None = None,
         concurrency: int | None = None,
         retry: RetryPolicy | Mapping[str, Any] | None = None,
+        determinism: str | Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         lease_ttl_s: float = 30.0,
@@ -108,6 +113,7 @@ class Engine(Registries):
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
         self.budget_defaults = BudgetDefaults.of(budget_defaults)
+        self.guard = Guard(determinism)
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
         self._slots = call_slots(concurrency)
         self._ulids = UlidSource(self.clock.now_ms)
@@ -129,6 +135,7 @@ class Engine(Registries):
         """Cancel what still runs, wait for it to settle, and close the stores."""
         for handle in list(self._handles.values()):
             await handle.cancel("the engine was closed")
+        self.guard.close()
         for store in (self.store, self.transcripts, self.queue, self.limiter):
             close = getattr(store, "close", None)
             if close is not None:
@@ -339,7 +346,7 @@ class Engine(Registries):
 
     def ctx_of(self, run: Run) -> Ctx:
         """Return the ctx of a run."""
-        return Ctx(run)
+        return Ctx(run) if run.watch is None else run.watch.ctx()
 
 
 async def _unknown(ctx: Ctx, args: Any) -> None:

@@ -50,6 +50,8 @@ class JsonlFileStore:
             appends under way share; the event loop goes on meanwhile.
     """
 
+    leases_expire = False
+
     def __init__(
         self,
         directory: str | os.PathLike[str],

@@ -52,7 +52,11 @@ class LeaseState:
 
 @runtime_checkable
 class LeasedStore(JournalStore, Protocol):
-    """A store that several processes may share. Without ``lease`` a write is not fenced."""
+    """A store that several processes may share. Without ``lease`` a write is not fenced.
+
+    A store whose leases end with the process that holds them, and not by time, has an attribute
+    ``leases_expire`` that is false.
+    """
 
     async def acquire_lease(self, run_id: str, owner: str, ttl_s: float) -> Lease:
         """Take a run that nobody holds.

@@ -15,7 +15,7 @@ RunMeta = dict[str, Any]
 
 @runtime_checkable
 class JournalStore(Protocol):
-    """Keeps journals and meta rows. Run ids have been checked before they get here.
+    """Keeps journals and meta rows. A run id that ``check_run_id`` refuses is refused with ConfigError.
 
     Appends to one run come one after another, in seq order. An append whose seq is not after the
     stored tail raises JournalOrderViolation and stores nothing.

@@ -15,7 +15,7 @@ import pytest
 from rulvar import Ctx, Engine, SqliteStore, define_workflow
 from rulvar.errors import LeaseHeldError, StoreError
 from rulvar.stores import machine
-from rulvar.testing.conformance.store import entry
+from rulvar.testing.conformance.store_suite import entry
 
 FORK = multiprocessing.get_context("fork")
 

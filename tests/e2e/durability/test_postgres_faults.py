@@ -13,7 +13,7 @@ from postgres_server import PostgresServer
 
 from rulvar import Ctx, Engine, PostgresStore, define_workflow
 from rulvar.errors import ConfigError, LeaseHeldError, StoreError
-from rulvar.testing.conformance.store import entry
+from rulvar.testing.conformance.store_suite import entry
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import pytest
 from postgres_server import require_server
 
 from rulvar import JsonlFileStore, PostgresStore, SqliteStore
-from rulvar.testing.conformance.store import close
+from rulvar.testing.conformance.store_suite import close
 
 HERE = Path(__file__).parent
 SECONDS = 60.0 if os.environ.get("RULVAR_SOAK") else 5.0

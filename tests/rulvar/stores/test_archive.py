@@ -26,7 +26,7 @@ from rulvar.stores import (
     read_archive,
 )
 from rulvar.testing import FakeAdapter
-from rulvar.testing.conformance.store import close, entry
+from rulvar.testing.conformance.store_suite import close, entry
 from rulvar.testing.engine import fake_routing
 
 

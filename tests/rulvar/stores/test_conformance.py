@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from postgres_server import PostgresServer
@@ -12,72 +12,68 @@ from postgres_server import PostgresServer
 from rulvar.stores import InMemoryStore, JsonlFileStore, LocalKeys, PostgresStore, SealedStore, SqliteStore
 from rulvar.testing.conformance.store import StoreConformance
 
+KEYS = {"first": b"1" * 32, "second": b"2" * 32}
+
+
+class OnDisk(StoreConformance):
+    """A store in the folder of the test; opened again, it is another process's."""
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.place = tmp_path
+
+    def reopen(self, store: Any) -> Any:
+        return self.make_store()
+
 
 class TestMemory(StoreConformance):
-    __test__ = True
-    is_shared: ClassVar[bool] = False
-
-    def open_store(self, place: Path) -> Any:
+    def make_store(self) -> Any:
         return InMemoryStore()
 
 
-class TestSqlite(StoreConformance):
-    __test__ = True
-
-    def open_store(self, place: Path) -> Any:
-        return SqliteStore(place / "runs.db")
-
-
-class TestSqliteWithoutFsync(StoreConformance):
-    __test__ = True
-
-    def open_store(self, place: Path) -> Any:
-        return SqliteStore(place / "runs.db", durability="process")
-
-
-class TestFiles(StoreConformance):
-    __test__ = True
-    leases_expire: ClassVar[bool] = False
-
-    def open_store(self, place: Path) -> Any:
-        return JsonlFileStore(place / "runs")
+class TestFiles(OnDisk):
+    def make_store(self) -> Any:
+        return JsonlFileStore(self.place / "runs")
 
 
 class TestFilesWithFsync(TestFiles):
-    def open_store(self, place: Path) -> Any:
-        return JsonlFileStore(place / "runs", durability="fsync")
+    def make_store(self) -> Any:
+        return JsonlFileStore(self.place / "runs", durability="fsync")
 
 
 class TestFilesWithGroupCommit(TestFiles):
-    def open_store(self, place: Path) -> Any:
-        return JsonlFileStore(place / "runs", durability="group")
+    def make_store(self) -> Any:
+        return JsonlFileStore(self.place / "runs", durability="group")
+
+
+class TestSqlite(OnDisk):
+    def make_store(self) -> Any:
+        return SqliteStore(self.place / "runs.db")
+
+
+class TestSqliteWithoutFsync(OnDisk):
+    def make_store(self) -> Any:
+        return SqliteStore(self.place / "runs.db", durability="process")
 
 
 class TestPostgres(StoreConformance):
-    __test__ = True
-
     @pytest.fixture(autouse=True)
     def _server(self, postgres: PostgresServer) -> None:
         self.dsn = postgres.dsn
         self.schema = f"s{uuid.uuid4().hex}"
 
-    def open_store(self, place: Path) -> Any:
+    def make_store(self) -> Any:
         return PostgresStore(self.dsn, schema=self.schema)
 
-
-KEYS = {"first": b"1" * 32, "second": b"2" * 32}
-
-
-class TestSealedSqlite(StoreConformance):
-    __test__ = True
-
-    def open_store(self, place: Path) -> Any:
-        return SealedStore(SqliteStore(place / "runs.db", durability="process"), LocalKeys(KEYS))
+    def reopen(self, store: Any) -> Any:
+        return self.make_store()
 
 
-class TestSealedFiles(StoreConformance):
-    __test__ = True
-    leases_expire: ClassVar[bool] = False
+class TestSealedSqlite(OnDisk):
+    def make_store(self) -> Any:
+        return SealedStore(SqliteStore(self.place / "runs.db", durability="process"), LocalKeys(KEYS))
 
-    def open_store(self, place: Path) -> Any:
-        return SealedStore(JsonlFileStore(place / "runs"), LocalKeys(KEYS))
+
+class TestSealedFiles(OnDisk):
+    def make_store(self) -> Any:
+        return SealedStore(JsonlFileStore(self.place / "runs"), LocalKeys(KEYS))

@@ -17,7 +17,7 @@ from rulvar.stores import (
     delete_run,
     prune_runs,
 )
-from rulvar.testing.conformance.store import close, entry
+from rulvar.testing.conformance.store_suite import close, entry
 
 
 @pytest.fixture(params=["memory", "files", "sqlite"])

@@ -19,7 +19,7 @@ from rulvar.errors import ConfigError, StoreError
 from rulvar.stores import InMemoryStore, JsonlFileStore, LocalKeys, SealedStore, SqliteStore
 from rulvar.stores.sealed import Seal
 from rulvar.testing import FakeAdapter
-from rulvar.testing.conformance.store import entry
+from rulvar.testing.conformance.store_suite import entry
 from rulvar.testing.engine import fake_routing
 
 OLD, NEW = {"2025": b"o" * 32}, {"2025": b"o" * 32, "2026": b"n" * 32}
