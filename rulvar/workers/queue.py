@@ -7,13 +7,18 @@ never hands out two of them at a time; the store's lease holds even where the qu
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from rulvar.contracts.ids import check_run_id
+from rulvar.contracts.ports.keys import KeyProvider
 from rulvar.contracts.ports.queue import Submission
 from rulvar.errors import ConfigError, StoreError
+from rulvar.stores.sealed import Seal
 
 if TYPE_CHECKING:
     from procrastinate import App
@@ -31,12 +36,15 @@ class ProcrastinateQueue:
         dsn: a libpq connection string or URI; the store's database, or another one.
         name: workers serve one queue; several of them may share a database.
         max_connections: how many connections this queue may have open.
+        keys: seals what jobs carry (arguments, answers); run ids stay readable.
 
     Raises:
         ConfigError: an option is wrong, or the extra ``postgres`` is not installed.
     """
 
-    def __init__(self, dsn: str, *, name: str = "rulvar", max_connections: int = 4) -> None:
+    def __init__(
+        self, dsn: str, *, name: str = "rulvar", max_connections: int = 4, keys: KeyProvider | None = None
+    ) -> None:
         if not isinstance(dsn, str) or not dsn:
             raise ConfigError("dsn: expected a PostgreSQL connection string", data={"field": "dsn"})
         if not isinstance(name, str) or not name:
@@ -44,6 +52,7 @@ class ProcrastinateQueue:
         self.dsn = dsn
         self.name = name
         self._max = max_connections
+        self._seal = None if keys is None else Seal(keys)
         self._app: App | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -130,6 +139,7 @@ class ProcrastinateQueue:
         from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 
         app = await self.app()
+        payload = await self._sealed(payload)
         deferrer = app.configure_task(
             TASK,
             queue=self.name,
@@ -144,6 +154,32 @@ class ProcrastinateQueue:
             raise
         except ConnectorException as error:
             raise _unavailable(error) from error
+
+    async def _sealed(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self._seal is None:
+            return payload
+        run_id = str(payload["run_id"])
+        data = await self._seal.close(run_id, orjson.dumps(payload), f"job {run_id}")
+        return {"run_id": run_id, "sealed": base64.b64encode(data).decode("ascii")}
+
+    async def opened(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a job carries.
+
+        Raises:
+            StoreError: it is sealed, and cannot be opened with the keys of this queue.
+        """
+        sealed = payload.get("sealed")
+        if sealed is None:
+            return payload
+        place = f"job {payload['run_id']}"
+        if self._seal is None:
+            raise StoreError(f"{place} is sealed; give the queue its keys", data={"reason": "corrupt"})
+        try:
+            data = base64.b64decode(str(sealed), validate=True)
+        except ValueError:
+            raise StoreError(f"{place} is not base64", data={"reason": "corrupt"}) from None
+        opened: Mapping[str, Any] = orjson.loads(await self._seal.open(data, place))
+        return opened
 
 
 def _unavailable(error: Exception) -> StoreError:

@@ -173,13 +173,7 @@ class Worker:
         if TASK not in app.tasks:
             app.task(name=TASK, queue=self.queue.name, retry=Again(), pass_context=True)(self._job)
 
-    async def _job(
-        self,
-        context: JobContext,
-        run_id: str,
-        submission: dict[str, Any] | None = None,
-        answer: dict[str, Any] | None = None,
-    ) -> None:
+    async def _job(self, context: JobContext, /, run_id: str, **payload: Any) -> None:
         from procrastinate.job_context import AbortReason
 
         def is_unwanted() -> bool:
@@ -189,7 +183,10 @@ class Worker:
         assert task is not None
         self._driving.add(task)
         try:
-            outcome = await drive(self.engine, run_id, submission, answer, is_unwanted=is_unwanted)
+            job = await self.queue.opened({"run_id": run_id, **payload})
+            outcome = await drive(
+                self.engine, run_id, job.get("submission"), job.get("answer"), is_unwanted=is_unwanted
+            )
         except RulvarError as error:
             if not error.retryable:
                 self.stats.failed += 1

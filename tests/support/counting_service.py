@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socketserver
 import threading
 from collections import defaultdict
@@ -11,18 +12,20 @@ __all__ = ["CountingService", "call_service"]
 
 
 class CountingService:
-    """Hands out receipts 1, 2, 3 ...; remembers which ones each name got, in order."""
+    """Hands out receipts 1, 2, 3 ...; remembers which ones each name got, in order, and which process asked."""
 
     def __init__(self) -> None:
         self.receipts: defaultdict[str, list[int]] = defaultdict(list)
+        self.callers: dict[int, int] = {}
         self._guard = threading.Lock()
         self._count = 0
         service = self
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
-                name = self.rfile.readline().decode().strip()
-                self.wfile.write(f"{service.take(name)}\n".encode())
+                name, _, pid = self.rfile.readline().decode().strip().partition(" ")
+                if name:
+                    self.wfile.write(f"{service.take(name, int(pid))}\n".encode())
 
         class Server(socketserver.ThreadingTCPServer):
             daemon_threads = True
@@ -37,11 +40,12 @@ class CountingService:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
-    def take(self, name: str) -> int:
-        """Count one call."""
+    def take(self, name: str, pid: int) -> int:
+        """Count one call of a process."""
         with self._guard:
             self._count += 1
             self.receipts[name].append(self._count)
+            self.callers[self._count] = pid
             return self._count
 
     def close(self) -> None:
@@ -55,7 +59,7 @@ async def call_service(port: int, name: str) -> int:
     """Call the service and return the receipt."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        writer.write(f"{name}\n".encode())
+        writer.write(f"{name} {os.getpid()}\n".encode())
         return int(await reader.readline())
     finally:
         writer.close()

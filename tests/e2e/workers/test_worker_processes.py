@@ -87,9 +87,14 @@ async def settled(engine: Engine, count: int, seconds: float) -> None:
 
 
 async def check_every_step_was_completed_once(
-    engine: Engine, service: CountingService, runs: list[str]
+    engine: Engine, service: CountingService, runs: list[str], stopped: frozenset[int] = frozenset()
 ) -> int:
-    """Return how many calls were made more than once because their process died in the middle."""
+    """Return how many calls were made more than once because their process died in the middle.
+
+    The receipt that was journaled is the last one that was handed out: a completed step is not made
+    again. The one exception is a process that was stopped with a call on its way: when it wakes up it
+    makes that call, although somebody else has meanwhile made it and gone on. Its result goes nowhere.
+    """
     again = 0
     for run_id in runs:
         entries = await engine.store.load(run_id)
@@ -101,8 +106,14 @@ async def check_every_step_was_completed_once(
         assert len(done) == 5, run_id
         for number, receipt in enumerate(done):
             handed_out = service.receipts[f"{run_id}/{number}"]
-            # the one that was journaled is the last that was handed out: no call after its completion
-            assert handed_out[-1] == receipt, (run_id, number, handed_out, receipt)
+            assert receipt in handed_out, (run_id, number, handed_out, receipt)
+            later = [other for other in handed_out if other > receipt]
+            assert {service.callers[other] for other in later} <= stopped, (
+                run_id,
+                number,
+                handed_out,
+                receipt,
+            )
             again += len(handed_out) - 1
     return again
 
@@ -114,6 +125,7 @@ async def test_runs_of_killed_workers_are_adopted_and_no_completed_step_is_made_
     chance = random.Random(20261130)
     fleet = Fleet(database, service.port, 2.0)
     engine = submitting(database)
+    stopped: set[int] = set()
     try:
         runs = [f"run-{number}" for number in range(count)]
         for run_id in runs:
@@ -125,13 +137,14 @@ async def test_runs_of_killed_workers_are_adopted_and_no_completed_step_is_made_
             victim = chance.choice(fleet.alive)
             if number % 3 == 2:  # stopped for longer than its lease: it wakes up overtaken
                 victim.send_signal(signal.SIGSTOP)
+                stopped.add(victim.pid)
                 await asyncio.sleep(2.5)
                 victim.send_signal(signal.SIGCONT)
             else:
                 fleet.kill(victim)
                 fleet.start()
         await settled(engine, count, 600 if IS_LONG else 60)
-        await check_every_step_was_completed_once(engine, service, runs)
+        await check_every_step_was_completed_once(engine, service, runs, frozenset(stopped))
         assert set(service.receipts) == {f"{run_id}/{n}" for run_id in runs for n in range(5)}
     finally:
         fleet.close()

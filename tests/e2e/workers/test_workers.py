@@ -13,6 +13,7 @@ import pytest
 
 from rulvar import Ctx, Engine, PostgresStore, define_workflow
 from rulvar.errors import ConfigError, LeaseHeldError, NonSerializableValueError, ResolutionError
+from rulvar.stores import LocalKeys, SealedStore
 from rulvar.workers import CallLimit, PostgresLimiter, ProcrastinateQueue, Worker
 
 
@@ -275,6 +276,28 @@ async def test_a_run_is_cancelled_from_afar(site: Site) -> None:
     await queue.close()
     await asyncio.wait_for(Worker(site.engine()).run(until_idle=True), 20)
     assert await here.store.load_meta("never") is None
+
+
+async def test_sealed_jobs_carry_nothing_that_can_be_read(site: Site) -> None:
+    keys = LocalKeys({"k": b"k" * 32})
+
+    def sealed() -> Engine:
+        store = SealedStore(PostgresStore(site.dsn, max_connections=2), keys)
+        return site.engine(journal=store, queue=ProcrastinateQueue(site.dsn, keys=keys))
+
+    here = sealed()
+    await here.enqueue("add", {"a": "secret-", "b": "arguments"}, run_id="r")
+    async with await psycopg.AsyncConnection.connect(site.dsn) as connection:
+        rows = await (await connection.execute("SELECT args::text FROM procrastinate_jobs")).fetchall()
+    assert len(rows) == 1
+    assert "secret" not in rows[0][0]
+    unable = Worker(site.engine())  # it has no keys: the job fails, and says so
+    await asyncio.wait_for(unable.run(until_idle=True), 20)
+    assert (unable.stats.failed, site.paid) == (1, [])
+    await here.enqueue("add", {"a": "secret-", "b": "arguments"}, run_id="r")
+    await asyncio.wait_for(Worker(sealed()).run(until_idle=True), 20)
+    assert site.paid == ["secret-arguments"]
+    assert (await here.resume("r", args={"a": "secret-", "b": "arguments"}).result()).status == "ok"
 
 
 async def test_higher_priorities_go_first(site: Site) -> None:
