@@ -27,7 +27,7 @@ def decode_meta(data: bytes, where: str) -> RunMeta:
     """
     try:
         meta = decode_json(data)
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"{where}: not JSON ({error}); remove it, and the next resume writes it anew"
         ) from None

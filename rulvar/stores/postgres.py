@@ -10,12 +10,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rulvar.contracts.entries import JournalEntry, decode_entry
+from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.lease import Lease, LeaseState
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.contracts.ports.transcripts import split_ref
 from rulvar.errors import RulvarError
+from rulvar.stores.journal_lines import decode_row
 from rulvar.stores.meta_row import decode_meta, encode_meta
 from rulvar.stores.postgres_pool import PostgresPool
 from rulvar.stores.refusals import lease_held, order_violated, superseded
@@ -111,8 +112,8 @@ class PostgresStore:
 
     async def load(self, run_id: str) -> list[JournalEntry]:
         """Return a run's entries in order."""
-        query = "SELECT line FROM {s}.entries WHERE run_id = %(run)s ORDER BY seq"
-        return [decode_entry(line) for (line,) in await _rows(self.pool, query, run_id)]
+        query = "SELECT line, seq FROM {s}.entries WHERE run_id = %(run)s ORDER BY seq"
+        return [decode_row(line, run_id, seq) for line, seq in await _rows(self.pool, query, run_id)]
 
     async def append(
         self, run_id: str, entries: Sequence[JournalEntry], *, lease: Lease | None = None

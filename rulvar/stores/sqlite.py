@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from rulvar.contracts.entries import JournalEntry, decode_entry
+from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.lease import Lease, LeaseState
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.contracts.ports.transcripts import split_ref
 from rulvar.errors import ConfigError
+from rulvar.stores.journal_lines import decode_row
 from rulvar.stores.machine import boot_id, machine_seconds, process_identity, process_is_gone
 from rulvar.stores.meta_row import decode_meta, encode_meta
 from rulvar.stores.refusals import lease_held, order_violated, superseded
@@ -64,9 +65,9 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> list[JournalEntry]:
             rows = connection.execute(
-                "SELECT line FROM rulvar_entries WHERE run_id = ? ORDER BY seq", (run_id,)
+                "SELECT line, seq FROM rulvar_entries WHERE run_id = ? ORDER BY seq", (run_id,)
             )
-            return [decode_entry(line) for (line,) in rows]
+            return [decode_row(line, run_id, seq) for line, seq in rows]
 
         return await self._thread.read(work)
 
