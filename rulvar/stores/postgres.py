@@ -79,6 +79,12 @@ _HOLDER = (
     "FROM {s}.leases WHERE run_id = %(run)s"
 )
 
+_ORPHANED = (
+    "SELECT m.run_id FROM {s}.metas m JOIN {s}.leases l USING (run_id) WHERE m.status = 'running' "
+    "AND (NOT l.held OR l.expires <= clock_timestamp()) AND EXISTS "
+    "(SELECT 1 FROM {s}.blobs b WHERE b.run_id = m.run_id AND b.name = 'submission') ORDER BY 1 LIMIT %(limit)s"
+)
+
 
 class PostgresStore:
     """Keeps runs in PostgreSQL.
@@ -198,6 +204,10 @@ class PostgresStore:
         """Return who holds a run, or held it last."""
         rows = await _rows(self.pool, _HOLDER, run_id)
         return _state(rows[0]) if rows and rows[0][1] else None
+
+    async def orphaned_runs(self, limit: int = 100) -> list[str]:
+        """Return submitted runs that are recorded as running and that nobody holds: their owner is gone."""
+        return [run_id for (run_id,) in await _rows(self.pool, _ORPHANED, limit=limit)]
 
     async def close(self) -> None:
         """Close the connections; the next use opens others."""

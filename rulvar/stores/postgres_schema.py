@@ -21,6 +21,7 @@ _MIGRATIONS = (
         status text NOT NULL,
         meta bytea NOT NULL
     );
+    CREATE INDEX metas_running ON {schema}.metas (run_id) WHERE status = 'running';
     CREATE TABLE {schema}.blobs (
         run_id text COLLATE "C" NOT NULL,
         name text COLLATE "C" NOT NULL,

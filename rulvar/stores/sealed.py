@@ -176,7 +176,15 @@ class SealedStore:
 
     def __getattr__(self, name: str) -> Any:
         # leases and closing are the inner store's, when it has them
-        if name in ("acquire_lease", "renew_lease", "release_lease", "lease_of", "leases_expire", "close"):
+        if name in (
+            "acquire_lease",
+            "renew_lease",
+            "release_lease",
+            "lease_of",
+            "leases_expire",
+            "orphaned_runs",
+            "close",
+        ):
             return getattr(self.inner, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

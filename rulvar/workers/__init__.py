@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from rulvar.workers.limits import CallLimit as CallLimit
     from rulvar.workers.limits import PostgresLimiter as PostgresLimiter
     from rulvar.workers.queue import ProcrastinateQueue as ProcrastinateQueue
+    from rulvar.workers.stats import WorkerStats as WorkerStats
     from rulvar.workers.worker import Worker as Worker
-    from rulvar.workers.worker import WorkerStats as WorkerStats
 
 _HOMES = {
     "CallLimit": "rulvar.workers.limits",
     "PostgresLimiter": "rulvar.workers.limits",
     "ProcrastinateQueue": "rulvar.workers.queue",
     "Worker": "rulvar.workers.worker",
-    "WorkerStats": "rulvar.workers.worker",
+    "WorkerStats": "rulvar.workers.stats",
 }
 
 __all__ = ["CallLimit", "PostgresLimiter", "ProcrastinateQueue", "Worker", "WorkerStats"]

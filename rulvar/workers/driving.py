@@ -10,7 +10,7 @@ from rulvar.contracts.outcome import Outcome
 from rulvar.contracts.ports.queue import Submission
 from rulvar.engine.answers import resolve_wait
 from rulvar.engine.submissions import read_submission
-from rulvar.errors import ConfigError, ResolutionError, RulvarError, StoreError
+from rulvar.errors import ConfigError, ResolutionError, RulvarError, StoreError, SupersededError
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
@@ -29,11 +29,13 @@ async def drive(
     submission: Mapping[str, Any] | None = None,
     answer: Mapping[str, Any] | None = None,
     *,
+    is_wanted_again: bool = False,
     is_unwanted: Callable[[], bool] = lambda: False,
 ) -> Outcome | None:
     """Drive a run to the end of a segment; None when there was nothing to do.
 
     Args:
+        is_wanted_again: whether a run that has ended is resumed all the same.
         is_unwanted: when the task is cancelled, says whether the run itself is to be cancelled. If
             not, the worker goes away, and the run is let go for another one.
 
@@ -46,9 +48,15 @@ async def drive(
     if meta is None:
         if asked is None:
             return None  # the run was deleted meanwhile
-        return await _to_the_end(engine.start(asked), is_unwanted)
-    if meta.get("status") in SETTLED and asked is not None:
-        return None  # another job of the same submission had driven it
+        try:
+            return await _to_the_end(engine.start(asked), is_unwanted)
+        except ConfigError:
+            meta = await engine.store.load_meta(run_id)
+            if meta is None:
+                raise
+            # it is there by now: another worker had fallen silent with this job, and has woken up
+    if meta.get("status") in SETTLED and answer is None and not is_wanted_again:
+        return None  # another job of the same run had driven it
     if answer is not None:
         await _answer(engine, run_id, answer)
     asked = asked or await read_submission(engine, run_id)
@@ -66,11 +74,17 @@ async def _to_the_end(handle: RunHandle, is_unwanted: Callable[[], bool]) -> Out
             raise
         await handle.cancel("cancelled on request")
         outcome = await handle.result()
+    except SupersededError as lost:  # before it began: somebody was faster
+        raise _later(lost.message) from lost
     error = outcome.error
     if outcome.status == "error" and error is not None and error.code in _AGAIN:
         # the run itself has not ended: its store was in trouble, or another owner took it
-        raise StoreError(error.message, data={"reason": "unavailable"}, retryable=True)
+        raise _later(error.message)
     return outcome
+
+
+def _later(why: str) -> StoreError:
+    return StoreError(why, data={"reason": "unavailable"}, retryable=True)
 
 
 async def _answer(engine: Engine, run_id: str, answer: Mapping[str, Any]) -> None:

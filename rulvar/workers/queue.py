@@ -17,13 +17,13 @@ import orjson
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.keys import KeyProvider
 from rulvar.contracts.ports.queue import Submission
-from rulvar.errors import ConfigError, StoreError
+from rulvar.errors import ConfigError, RulvarError, StoreError
 from rulvar.stores.sealed import Seal
 
 if TYPE_CHECKING:
     from procrastinate import App
 
-__all__ = ["TASK", "ProcrastinateQueue"]
+__all__ = ["TASK", "ProcrastinateQueue", "is_passing"]
 
 TASK = "rulvar.run"
 _SCHEMA_LOCK = 0x72756C766172  # "rulvar"
@@ -69,7 +69,14 @@ class ProcrastinateQueue:
 
         check_run_id(run_id)
         with contextlib.suppress(AlreadyEnqueued):
-            await self._defer({"run_id": run_id}, connection, queueing_lock=f"wake {run_id}")
+            await self._defer({"run_id": run_id, "again": True}, connection, queueing_lock=f"wake {run_id}")
+
+    async def adopt(self, run_id: str) -> None:
+        """Have a run resumed whose owner is gone, unless it has ended or is to be resumed already."""
+        from procrastinate.exceptions import AlreadyEnqueued
+
+        with contextlib.suppress(AlreadyEnqueued):
+            await self._defer({"run_id": check_run_id(run_id)}, None, queueing_lock=f"wake {run_id}")
 
     async def answer(self, run_id: str, key: str, value: Any) -> None:
         """Have a wait answered as soon as nobody drives the run."""
@@ -180,6 +187,13 @@ class ProcrastinateQueue:
             raise StoreError(f"{place} is not base64", data={"reason": "corrupt"}) from None
         opened: Mapping[str, Any] = orjson.loads(await self._seal.open(data, place))
         return opened
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether an error of the queue or a store may be gone when the same is tried again."""
+    from procrastinate.exceptions import ConnectorException
+
+    return isinstance(error, ConnectorException) or (isinstance(error, RulvarError) and error.retryable)
 
 
 def _unavailable(error: Exception) -> StoreError:

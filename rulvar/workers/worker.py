@@ -8,37 +8,27 @@ import datetime
 import logging
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.outcome import Outcome
 from rulvar.errors import ConfigError, RulvarError
+from rulvar.workers.adoption import Adoption
 from rulvar.workers.driving import drive, pause_before_retry
-from rulvar.workers.queue import TASK, ProcrastinateQueue
+from rulvar.workers.queue import TASK, ProcrastinateQueue, is_passing
+from rulvar.workers.stats import WorkerStats
 
 if TYPE_CHECKING:
     from procrastinate import App, JobContext
 
     from rulvar.engine.engine import Engine
 
-__all__ = ["Worker", "WorkerStats"]
+__all__ = ["Worker"]
 
 _LOG = logging.getLogger("rulvar.workers")
 _RESTART_PAUSE_S = 0.5
 _LONGEST_RESTART_PAUSE_S = 10.0
 
 OnOutcome = Callable[[str, Outcome], None]
-
-
-@dataclass(slots=True)
-class WorkerStats:
-    """What a worker has done so far: execution segments by how they ended."""
-
-    driven: int = 0
-    suspended: int = 0
-    failed: int = 0
-    retried: int = 0
-    adopted: int = 0
 
 
 class Worker:
@@ -106,7 +96,7 @@ class Worker:
                     if until_idle:
                         return
                 except Exception as error:
-                    if not _is_passing(error):
+                    if not is_passing(error):
                         raise
                     _LOG.warning("the queue is out of reach, trying again: %s", error)
                 if not self._stopping.is_set():
@@ -144,7 +134,7 @@ class Worker:
         )
         self._is_told = False
         self._serving = asyncio.create_task(serving)
-        adoption = asyncio.create_task(self._adopt(app))
+        adoption = asyncio.create_task(Adoption(self.engine, self.queue, self.stats).watch(app))
         try:
             await asyncio.wait([self._serving])
             if not self._serving.cancelled() and (error := self._serving.exception()) is not None:
@@ -185,7 +175,12 @@ class Worker:
         try:
             job = await self.queue.opened({"run_id": run_id, **payload})
             outcome = await drive(
-                self.engine, run_id, job.get("submission"), job.get("answer"), is_unwanted=is_unwanted
+                self.engine,
+                run_id,
+                job.get("submission"),
+                job.get("answer"),
+                is_wanted_again=bool(job.get("again")),
+                is_unwanted=is_unwanted,
             )
         except RulvarError as error:
             if not error.retryable:
@@ -202,23 +197,6 @@ class Worker:
         if self._on_outcome is not None:
             self._on_outcome(run_id, outcome)
 
-    async def _adopt(self, app: App) -> None:
-        """Give jobs of workers that have fallen silent to others, for ever."""
-        ttl = self.engine.lease_ttl_s
-        while True:
-            try:
-                jobs = await app.job_manager.get_stalled_jobs(
-                    queue=self.queue.name, task_name=TASK, seconds_since_heartbeat=ttl
-                )
-                for job in jobs:
-                    await app.job_manager.retry_job(job)
-                    self.stats.adopted += 1
-                    _LOG.warning("run %s is adopted: its worker has fallen silent", job.lock)
-            except Exception as error:
-                if not _is_passing(error):
-                    _LOG.exception("looking for runs to adopt failed")
-            await asyncio.sleep(ttl / 3)
-
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
@@ -233,9 +211,3 @@ class Worker:
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
-
-
-def _is_passing(error: Exception) -> bool:
-    from procrastinate.exceptions import ConnectorException
-
-    return isinstance(error, ConnectorException) or (isinstance(error, RulvarError) and error.retryable)

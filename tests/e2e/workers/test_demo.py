@@ -14,7 +14,7 @@ def test_every_order_is_done_although_a_worker_is_killed(database: str) -> None:
         [sys.executable, str(DEMO), database], capture_output=True, text=True, timeout=90, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stderr == ""
+    assert all("is adopted" in line for line in done.stderr.splitlines()), done.stderr
     rows = [line.strip() for line in done.stdout.splitlines() if " segments" in line]
     assert len(rows) == 6
     assert all("ok, 2 steps" in row for row in rows), done.stdout
