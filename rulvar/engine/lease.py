@@ -56,7 +56,7 @@ class HeldRun:
         """
         lease = None
         if is_leased(store):
-            lease = await store.acquire_lease(run_id, owner, ttl_s)
+            lease = await _acquire(store, run_id, owner, ttl_s)
         return cls(store, transcripts, lease)
 
     async def load(self, run_id: str) -> list[JournalEntry]:
@@ -143,6 +143,23 @@ class _HeldTranscripts:
 
     async def delete_run(self, run_id: str) -> None:
         await self._transcripts.delete_run(run_id, **self._kw)
+
+
+async def _acquire(store: LeasedStore, run_id: str, owner: str, ttl_s: float) -> Lease:
+    """Acquire a lease; one that arrives after the caller was cancelled is let go again."""
+    loop = asyncio.get_running_loop()
+    acquiring = loop.create_task(store.acquire_lease(run_id, owner, ttl_s))
+
+    def let_go(done: asyncio.Task[Lease]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            releasing = loop.create_task(store.release_lease(done.result()))
+            releasing.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    try:
+        return await asyncio.shield(acquiring)
+    except asyncio.CancelledError:
+        acquiring.add_done_callback(let_go)
+        raise
 
 
 def is_leased(store: object) -> TypeGuard[LeasedStore]:

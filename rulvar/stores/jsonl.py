@@ -127,9 +127,16 @@ class JsonlFileStore:
         return decode_meta(data, str(path)) if data else None
 
     async def save_meta(self, run_id: str, meta: RunMeta, *, lease: Lease | None = None) -> None:
-        """Replace a run's meta row atomically."""
+        """Replace a run's meta row atomically.
+
+        Raises:
+            LeaseHeldError: another process writes to the run.
+        """
         path = self._path(run_id, ".meta.json")
         self.fence_now(lease)
+        if lease is None:
+            with self._lock_of(run_id):
+                pass  # nobody else is writing
         data = encode_meta(meta, indent=True)
         if self.durability == "process":
             replace_file(path, data, sync=False)

@@ -51,6 +51,11 @@ class PostgresServer:
         """Connection string of the server's one database."""
         return f"postgresql://tests@127.0.0.1:{self.port}/postgres"
 
+    @property
+    def pid(self) -> int:
+        """Number of the server's main process."""
+        return int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
         options = {

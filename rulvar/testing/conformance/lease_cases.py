@@ -152,6 +152,7 @@ class LeaseCases(StoreSuite):
             lease = await one.acquire_lease("r", "me", 60)
             await one.append("r", [entry(0)], lease=lease)
             await refused(LeaseHeldError, other.append("r", [entry(1)]))
+            await refused(LeaseHeldError, other.save_meta("r", {"runId": "r", "status": "stolen"}))
             await refused(LeaseHeldError, other.delete("r"))
             assert seqs(await other.load("r")) == [0]
             await one.release_lease(lease)

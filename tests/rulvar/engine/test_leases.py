@@ -298,3 +298,40 @@ async def test_a_store_that_fails_ends_the_run_before_anything_more_is_paid() ->
 def test_a_lease_time_is_a_number_above_zero(ttl: Any) -> None:
     with pytest.raises(ConfigError, match="lease_ttl_s"):
         Engine(lease_ttl_s=ttl)
+
+
+async def test_a_lease_that_arrives_after_its_run_was_cancelled_is_let_go() -> None:
+    class Slow(InMemoryStore):
+        async def acquire_lease(self, run_id: str, owner: str, ttl_s: float) -> Lease:
+            await asyncio.sleep(0.02)
+            return await super().acquire_lease(run_id, owner, ttl_s)
+
+    store = Slow()
+    handle = Engine(journal=store).run(gated(Gate()), run_id="r")
+    await asyncio.sleep(0.01)
+    await handle.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await handle.result()
+    await asyncio.sleep(0.05)
+    state = await store.lease_of("r")
+    assert state is not None
+    assert not state.is_held
+
+
+@pytest.mark.parametrize("let_go", [True, False])
+async def test_a_run_that_is_let_go_is_free_and_looks_as_if_its_process_had_crashed(let_go: bool) -> None:
+    store, gate = InMemoryStore(), Gate()
+    handle = Engine(journal=store).run(gated(gate), run_id="r")
+    await gate.reached.wait()
+    await (handle.let_go() if let_go else handle.cancel())
+    outcome = await handle.result()
+    assert (outcome.status, outcome.error and outcome.error.code) == (
+        ("error", "superseded") if let_go else ("cancelled", "error")
+    )
+    left = ["step running", "step ok", "step running"]
+    assert await shape(store) == (left if let_go else [*left, "step cancelled", "decision ok"])
+    assert ((await store.load_meta("r")) or {})["status"] == ("running" if let_go else "cancelled")
+    gate.open.set()
+    again = await Engine(journal=store).resume("r", gated(gate)).result()
+    assert again.value == [1, "through"]
+    await handle.let_go()  # a settled run is left alone
