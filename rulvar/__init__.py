@@ -102,6 +102,8 @@ if TYPE_CHECKING:
     from rulvar.runtime.retry import RetryPolicy as RetryPolicy
     from rulvar.stores.jsonl import JsonlFileStore as JsonlFileStore
     from rulvar.stores.memory import InMemoryStore as InMemoryStore
+    from rulvar.stores.postgres import PostgresStore as PostgresStore
+    from rulvar.stores.sqlite import SqliteStore as SqliteStore
     from rulvar.stores.transcripts import FileTranscriptStore as FileTranscriptStore
     from rulvar.tools.gate import evaluate_permission as evaluate_permission
     from rulvar.tools.permissions import Decision as Decision
@@ -146,12 +148,14 @@ _HOMES = {
     "PartialUsage": "rulvar.contracts.stream",
     "Pending": "rulvar.contracts.outcome",
     "Permissions": "rulvar.tools.permissions",
+    "PostgresStore": "rulvar.stores.postgres",
     "Preview": "rulvar.contracts.outcome",
     "ReasoningDelta": "rulvar.contracts.stream",
     "ResumeHandle": "rulvar.engine.handle",
     "RetryPolicy": "rulvar.runtime.retry",
     "RunHandle": "rulvar.engine.handle",
     "Settled": "rulvar.contracts.outcome",
+    "SqliteStore": "rulvar.stores.sqlite",
     "StreamError": "rulvar.contracts.stream",
     "TextDelta": "rulvar.contracts.stream",
     "TextPart": "rulvar.contracts.messages",
@@ -199,12 +203,14 @@ __all__ = [
     "PartialUsage",
     "Pending",
     "Permissions",
+    "PostgresStore",
     "Preview",
     "ReasoningDelta",
     "ResumeHandle",
     "RetryPolicy",
     "RunHandle",
     "Settled",
+    "SqliteStore",
     "StreamError",
     "TextDelta",
     "TextPart",

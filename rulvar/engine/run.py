@@ -21,6 +21,7 @@ from rulvar.engine.budget import Budget
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import Accounting, Call, Claim, Opened, RunRequest
 from rulvar.engine.journal import JournalWriter
+from rulvar.engine.lease import HeldRun
 from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
@@ -49,6 +50,7 @@ class Run:
         entries: list[JournalEntry],
         segment: int,
         bus: EventBus,
+        held: HeldRun,
         ceiling_usd: float | None = None,
     ) -> None:
         self.engine = engine
@@ -61,11 +63,13 @@ class Run:
         self.index = JournalIndex(entries, request.invalidate)
         self.observe = Observation(self, engine.observers)
         self.journal = JournalWriter(
-            engine.store,
+            held,
             request.run_id,
             self.index.next_seq,
-            self.observe.keep if self.observe.keeps_segments else None,
+            broken=self.lose,
+            tap=self.observe.keep if self.observe.keeps_segments else None,
         )
+        self.transcript_store = held.transcripts
         self.spend = Spend(engine.price_of)
         for entry in entries:
             self.spend.add_entry(entry)
@@ -192,6 +196,13 @@ class Run:
         if self.stop_error is None:
             self.stop_error = error
 
+    def lose(self, error: RulvarError) -> None:
+        """End the segment because nothing it does can be journaled any more; what is under way is cancelled."""
+        self.stop(error)
+        self.journal.refuse(error)
+        if self._task is not None:
+            self._task.cancel()
+
     # -- entries -------------------------------------------------------------------------
 
     async def begin(
@@ -280,7 +291,7 @@ class Run:
         """Run the body in a task of its own, so that it can be cancelled apart from the segment."""
         task: asyncio.Task[Any] = asyncio.ensure_future(body)
         self._task = task
-        if self.cancel_reason is not None:
+        if self.cancel_reason is not None or self.stop_error is not None:
             task.cancel()
         try:
             return await task

@@ -90,7 +90,7 @@ class AgentHost:
         await run.journal.flush()
         self.checkpoint_ref = f"{run.run_id}/ckpt/{opened.seq}"
         wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
-        await run.engine.transcripts.put(self.checkpoint_ref, dump_wire(wire))
+        await run.transcript_store.put(self.checkpoint_ref, dump_wire(wire))
 
     async def keep_transcript(self, state: LoopState) -> str:
         """Store the conversation and return its reference."""
@@ -98,7 +98,7 @@ class AgentHost:
         ref = f"{run.run_id}/t{run.transcripts}"
         run.transcripts += 1
         messages = [message.to_plain() for message in state.messages]
-        await run.engine.transcripts.put(ref, dump_wire({"messages": messages}))
+        await run.transcript_store.put(ref, dump_wire({"messages": messages}))
         return ref
 
     async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
@@ -185,7 +185,7 @@ class AgentHost:
 
     def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the engine's model calls."""
-        return self._run.engine.model_slot()
+        return self._run.engine.model_slot(self._plan.choice.adapter_id)
 
     def on_event(self) -> Any:
         """Return a callback that emits deltas, when the call streams."""
@@ -203,7 +203,7 @@ async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState |
     """Return the state at which a dangling call stopped, or None to start at its first turn."""
     if claim.action != "rerun" or claim.operation is None or claim.operation.terminal is not None:
         return None
-    data = await run.engine.transcripts.get(f"{run.run_id}/ckpt/{opened.seq}")
+    data = await run.transcript_store.get(f"{run.run_id}/ckpt/{opened.seq}")
     if data is None:
         return None
     wire = decode_json(data)
