@@ -1,4 +1,6 @@
-"""Checking a whole project at once: from the cache where nothing changed, in several processes where much did."""
+"""Checking a whole project at once: from the cache where nothing changed, in several processes
+where much did.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ PARALLEL_FROM: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run found. `files` counts Python files, `workflows` workflow functions; `stats` has (time, size) of
-    each file that was looked at."""
+    """What a run found. `files` counts Python files, `workflows` workflow functions; `stats` has
+    (time, size) of each file that was looked at.
+    """
 
     found: list[Diagnostic]
     files: int
@@ -41,7 +44,9 @@ def check(
     jobs: int | None = None,
     overlays: dict[str, str] | None = None,
 ) -> Outcome:
-    """Check the project at `root`; report on the paths in `wanted` (relative to it), or on everything."""
+    """Check the project at `root`; report on the paths in `wanted` (relative to it), or on
+    everything.
+    """
     files = stats(root, config, wanted or [])
     cache = Cache(root, config, cache_folder) if use_cache and not overlays else None
     if cache is not None and cache.load() and cache.is_fresh(files):
@@ -54,7 +59,9 @@ def check(
 def stats(root: Path, config: Config, wanted: list[str]) -> dict[str, Stat]:
     """(time, size) of the Python files and cassettes of a project, and of those named."""
     found: dict[str, Stat] = {}
-    for path, stat in walk(root, exclude=config.exclude, respect_gitignore=config.respect_gitignore):
+    for path, stat in walk(
+        root, exclude=config.exclude, respect_gitignore=config.respect_gitignore
+    ):
         if path.endswith(".py") or config.is_cassette(path):
             found[path] = (stat.st_mtime_ns, stat.st_size)
     for name in wanted:
@@ -103,7 +110,12 @@ def _analyse(
     report = project.report({path: units[path] for path in candidates})
     if cache is not None:
         cache.store(_stored(project, files, units, report))
-    found = [item for path, items in report.items() if wanted is None or is_wanted(path, wanted) for item in items]
+    found = [
+        item
+        for path, items in report.items()
+        if wanted is None or is_wanted(path, wanted)
+        for item in items
+    ]
     workflows = sum(len(unit.workflows) for unit in units.values())
     python = sum(path.endswith(".py") for path in files)
     return Outcome(sorted(found, key=lambda item: item.sort_key), python, workflows, files)
@@ -187,7 +199,9 @@ def _stored(
     return {
         "index": index,
         "units": {path: unit.to_json() for path, unit in units.items()},
-        "report": {path: [item.to_json() for item in items] for path, items in report.items() if items},
+        "report": {
+            path: [item.to_json() for item in items] for path, items in report.items() if items
+        },
     }
 
 

@@ -1,4 +1,6 @@
-"""Results kept between runs, by content. A run in which nothing changed reads one file and no source."""
+"""Results kept between runs, by content. A run in which nothing changed reads one file and no
+source.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ Stat = tuple[int, int]
 
 
 class Cache:
-    """The results of one configuration and one version of the lint: an index, the report, and the units."""
+    """The results of one configuration and one version of the lint: an index, the report, and the
+    units.
+    """
 
     __slots__ = ("folder", "index")
 
@@ -45,7 +49,9 @@ class Cache:
         return data if isinstance(data, dict) else None
 
     def is_fresh(self, files: dict[str, Stat]) -> bool:
-        """Whether the project is as it was when the cache was written, by time and size of each file."""
+        """Whether the project is as it was when the cache was written, by time and size of each
+        file.
+        """
         known = self.index.get("files", {})
         if len(known) != len(files):
             return False
@@ -61,14 +67,16 @@ class Cache:
         different: set[str] = set()
         for path, stat in files.items():
             entry = known.get(path)
-            if entry is None:
-                different.add(path)
-            elif (entry[0], entry[1]) != stat and digest_of(root / path) != entry[2]:
+            if entry is None or (
+                (entry[0], entry[1]) != stat and digest_of(root / path) != entry[2]
+            ):
                 different.add(path)
         return different, set(known) != set(files)
 
     def store(self, parts: dict[str, dict[str, Any]]) -> None:
-        """Write the parts, each atomically, the index last. A folder that cannot be written is left alone."""
+        """Write the parts, each atomically, the index last. A folder that cannot be written is
+        left alone.
+        """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             ignore = self.folder.parent.parent / ".gitignore"

@@ -1,7 +1,9 @@
-"""The shortest way to an answer: the same command in an unchanged project prints what it printed before.
+"""The shortest way to an answer: the same command in an unchanged project prints what it printed
+before.
 
-Only what this needs is imported. An entry remembers the command, the status of every file it looked at, the output
-and the exit code; it is used when a fresh walk over the project finds the very same files.
+Only what this needs is imported. An entry remembers the command, the status of every file it
+looked at, the output and the exit code; it is used when a fresh walk over the project finds the
+very same files.
 """
 
 from __future__ import annotations
@@ -101,7 +103,9 @@ def current(entry: dict[str, Any]) -> dict[str, list[int]]:
     root = entry["root"]
     cassettes = entry["cassettes"]
     found: dict[str, list[int]] = {}
-    for name, stat in walk(root, exclude=tuple(entry["exclude"]), respect_gitignore=entry["gitignore"]):
+    for name, stat in walk(
+        root, exclude=tuple(entry["exclude"]), respect_gitignore=entry["gitignore"]
+    ):
         if name.endswith(".py") or (cassettes and _matches_any(cassettes, name)):
             found[name] = [stat.st_mtime_ns, stat.st_size]
     for name in entry["extra"]:
@@ -137,7 +141,9 @@ def remember(argv: list[str], entry: dict[str, Any], output: str) -> None:
 def _forget_old(folder: str) -> None:
     with os.scandir(folder) as entries:
         kept = sorted(
-            (entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.name.startswith("warm-")
+            (entry.stat().st_mtime_ns, entry.path)
+            for entry in entries
+            if entry.name.startswith("warm-")
         )
     for _, path in kept[: -2 * KEPT]:
         os.unlink(path)

@@ -217,7 +217,9 @@ def _machine_report(found: list[Diagnostic], kind: str) -> str:
     if kind in ("json", "jsonl", "rdjson"):
         from rulvar_lint.reporters import json as as_json
 
-        return {"json": as_json.array, "jsonl": as_json.lines, "rdjson": as_json.rdjson}[kind](found)
+        return {"json": as_json.array, "jsonl": as_json.lines, "rdjson": as_json.rdjson}[kind](
+            found
+        )
     if kind == "sarif":
         from rulvar_lint import __version__
         from rulvar_lint.reporters import sarif
@@ -226,10 +228,14 @@ def _machine_report(found: list[Diagnostic], kind: str) -> str:
         return sarif.log(found, RULES, __version__)
     from rulvar_lint.reporters import github
 
-    return {"github": github.annotations, "gitlab": github.code_quality, "junit": github.junit}[kind](found)
+    return {"github": github.annotations, "gitlab": github.code_quality, "junit": github.junit}[
+        kind
+    ](found)
 
 
-def _source_lines(session: Session, found: list[Diagnostic], shown: list[Diagnostic]) -> Callable[[str, int], str]:
+def _source_lines(
+    session: Session, found: list[Diagnostic], shown: list[Diagnostic]
+) -> Callable[[str, int], str]:
     from rulvar_lint.core.source import Source
 
     names = {after.path: before.path for before, after in zip(found, shown, strict=True)}
@@ -256,7 +262,12 @@ def _show_files(session: Session) -> int:
     from rulvar_lint.core.files import walk
 
     config = session.config
-    names = {path for path, _ in walk(session.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore)}
+    names = {
+        path
+        for path, _ in walk(
+            session.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore
+        )
+    }
     names |= {name for name in session.wanted or () if (session.root / name).is_file()}
     here = os.getcwd()
     for path in sorted(names):

@@ -30,7 +30,9 @@ def rule(args: argparse.Namespace) -> int:
         import json
 
         data: Any = [as_json(item) for item in chosen]
-        sys.stdout.write(json.dumps(data if args.all or len(data) > 1 else data[0], indent=2) + "\n")
+        sys.stdout.write(
+            json.dumps(data if args.all or len(data) > 1 else data[0], indent=2) + "\n"
+        )
     elif args.output_format == "markdown":
         sys.stdout.write("\n".join(as_markdown(item) for item in chosen))
     else:
@@ -88,13 +90,22 @@ def explain(args: argparse.Namespace) -> int:
 
 
 def _story(item: Diagnostic) -> str:
-    lines = [f"{item.path}:{item.line}:{item.column}: {item.code} {item.name} ({item.severity})", "", item.message, ""]
+    lines = [
+        f"{item.path}:{item.line}:{item.column}: {item.code} {item.name} ({item.severity})",
+        "",
+        item.message,
+        "",
+    ]
     if item.related:
         lines.append("How it gets there:")
-        lines += [f"  {place.path}:{place.line}:{place.column}: {place.message}" for place in item.related]
+        lines += [
+            f"  {place.path}:{place.line}:{place.column}: {place.message}" for place in item.related
+        ]
         lines.append("")
     if item.fix is not None:
-        kind = {"safe": "--fix", "unsafe": "--fix --unsafe-fixes", "manual": "in an editor"}[item.fix.applicability]
+        kind = {"safe": "--fix", "unsafe": "--fix --unsafe-fixes", "manual": "in an editor"}[
+            item.fix.applicability
+        ]
         lines += [f"Fix ({kind}): {item.fix.message}", ""]
     info = RULES[item.code]
     lines += [f"Why: {info.why}", "", f"When to suppress: {info.suppress}", ""]

@@ -1,4 +1,6 @@
-"""`rulvar-lint identity-diff`: which journaled calls a change re-keys, adds or removes. Nothing is run."""
+"""`rulvar-lint identity-diff`: which journaled calls a change re-keys, adds or removes. Nothing is
+run.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference between the revisions; `before` or `after` is None for an added or removed call."""
+    """One difference between the revisions; `before` or `after` is None for an added or removed
+    call.
+    """
 
     kind: str
     path: str
@@ -59,8 +63,14 @@ def identity_diff(args: argparse.Namespace) -> int:
     after = _calls(root, config, head.removeprefix(".") or None)
     wanted = [Path(path).resolve().relative_to(root).as_posix() for path in args.paths] or None
     changes, kept = compare(before, after)
-    changes = [c for c in changes if wanted is None or any(c.path == w or c.path.startswith(f"{w}/") for w in wanted)]
-    sys.stdout.write(_as_json(changes, kept) if args.output_format == "json" else _as_text(changes, kept))
+    changes = [
+        c
+        for c in changes
+        if wanted is None or any(c.path == w or c.path.startswith(f"{w}/") for w in wanted)
+    ]
+    sys.stdout.write(
+        _as_json(changes, kept) if args.output_format == "json" else _as_text(changes, kept)
+    )
     paid = any(change.kind != "added" for change in changes)
     return 1 if paid and not args.exit_zero else 0
 
@@ -70,7 +80,9 @@ def identity_diff(args: argparse.Namespace) -> int:
 
 def _git(root: Path, *args: str, given: bytes | None = None) -> bytes:
     try:
-        done = subprocess.run(["git", *args], cwd=root, input=given, capture_output=True, check=False)
+        done = subprocess.run(
+            ["git", *args], cwd=root, input=given, capture_output=True, check=False
+        )
     except FileNotFoundError:
         raise UsageError("identity-diff needs git, which was not found") from None
     if done.returncode:
@@ -138,8 +150,12 @@ def _texts(root: Path, revision: str) -> dict[str, str]:
 # Comparing
 
 
-def compare(before: dict[Place, list[Call]], after: dict[Place, list[Call]]) -> tuple[list[Change], int]:
-    """The changes, and how many calls kept their identity. Functions that moved to another file are followed."""
+def compare(
+    before: dict[Place, list[Call]], after: dict[Place, list[Call]]
+) -> tuple[list[Change], int]:
+    """The changes, and how many calls kept their identity. Functions that moved to another file
+    are followed.
+    """
     changes: list[Change] = []
     kept = 0
     for old, new in _pairs(before, after):
@@ -171,12 +187,21 @@ def _pairs(
 
 
 def _unmatched(old: list[Call], new: list[Call]) -> tuple[int, list[Call], list[Call]]:
-    """Calls whose identity exists on one side only. Order does not matter: the journal matches by key."""
+    """Calls whose identity exists on one side only. Order does not matter: the journal matches by
+    key.
+    """
     left = list(new)
     gone: list[Call] = []
     same = 0
     for call in old:
-        match = next((other for other in left if other.kind == call.kind and other.identity == call.identity), None)
+        match = next(
+            (
+                other
+                for other in left
+                if other.kind == call.kind and other.identity == call.identity
+            ),
+            None,
+        )
         if match is None:
             gone.append(call)
         else:
@@ -193,7 +218,11 @@ def _classify(path: str, function: str, gone: list[Call], fresh: list[Call]) -> 
     left = list(fresh)
     for call in gone:
         alike = [
-            (difflib.SequenceMatcher(None, call.shown, other.shown).ratio(), -abs(call.line - other.line), other)
+            (
+                difflib.SequenceMatcher(None, call.shown, other.shown).ratio(),
+                -abs(call.line - other.line),
+                other,
+            )
             for other in left
             if other.kind == call.kind
         ]
@@ -222,13 +251,18 @@ def _as_text(changes: list[Change], kept: int) -> str:
         lines.append(f"  {change.kind:9} line {call.line:<5} {call.shown}")
         if change.before is not None and change.after is not None:
             lines.append(f"  {'':9} {'was':10} {change.before.shown}")
-    count = {kind: sum(change.kind == kind for change in changes) for kind in ("re-keyed", "added", "removed")}
+    count = {
+        kind: sum(change.kind == kind for change in changes)
+        for kind in ("re-keyed", "added", "removed")
+    }
     lines.append(
         f"{count['re-keyed']} re-keyed, {count['added']} added, {count['removed']} removed, {kept} unchanged."
     )
     paid = count["re-keyed"] + count["added"]
     if paid:
-        lines.append(f"A workflow that is running now would make {paid} call{'' if paid == 1 else 's'} live.")
+        lines.append(
+            f"A workflow that is running now would make {paid} call{'' if paid == 1 else 's'} live."
+        )
     return "\n".join(lines) + "\n"
 
 

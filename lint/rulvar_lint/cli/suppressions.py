@@ -29,7 +29,9 @@ def add_ignores(session: Session) -> int:
     for path, lines in wanted.items():
         text, number, left = with_comments(session.source_text(path), lines)
         for line in left:
-            sys.stderr.write(f"{path}:{line}: no place for a comment: the line continues with a backslash\n")
+            sys.stderr.write(
+                f"{path}:{line}: no place for a comment: the line continues with a backslash\n"
+            )
         if number and session.stdin_name is None:
             write_text(session.root / path, text)
         elif number:
@@ -41,7 +43,9 @@ def add_ignores(session: Session) -> int:
 
 
 def with_comments(text: str, lines: dict[int, set[str]]) -> tuple[str, int, list[int]]:
-    """The text with `# rulvar: ignore[...]` comments: (text, comments added or extended, lines without a place)."""
+    """The text with `# rulvar: ignore[...]` comments: (text, comments added or extended, lines
+    without a place).
+    """
     ends = _statement_ends(text)
     by_line: dict[int, set[str]] = {}
     for line, codes in lines.items():
@@ -64,7 +68,11 @@ def with_comments(text: str, lines: dict[int, set[str]]) -> tuple[str, int, list
             gap = "" if body.endswith(" ") else "  "
             pieces[line - 1] = f"{body}{gap}# rulvar: ignore[{', '.join(sorted(codes))}]"
         number += 1
-    return "".join(piece + end for piece, end in zip(pieces, [*breaks, ""], strict=True)), number, left
+    return (
+        "".join(piece + end for piece, end in zip(pieces, [*breaks, ""], strict=True)),
+        number,
+        left,
+    )
 
 
 def _statement_ends(text: str) -> dict[int, int]:

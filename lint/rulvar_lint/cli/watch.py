@@ -34,7 +34,9 @@ def watch(session: Session) -> int:
 
 
 def _report(session: Session, project: Project, files: int) -> None:
-    wanted = [session.root / path for path in session.wanted] if session.wanted is not None else None
+    wanted = (
+        [session.root / path for path in session.wanted] if session.wanted is not None else None
+    )
     found = project.check(wanted)
     outcome = Outcome(found, files, project.workflow_count(), {})
     if sys.stdout.isatty():

@@ -1,4 +1,6 @@
-"""Declarations of the project: modules, classes and functions, with what the syntax alone says about them."""
+"""Declarations of the project: modules, classes and functions, with what the syntax alone says
+about them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ import ast
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
+
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.comments import Comments
@@ -21,7 +25,9 @@ class Parameter:
 
     __slots__ = ("annotation", "default", "kind", "name")
 
-    def __init__(self, name: str, kind: str, annotation: ast.expr | None, default: ast.expr | None) -> None:
+    def __init__(
+        self, name: str, kind: str, annotation: ast.expr | None, default: ast.expr | None
+    ) -> None:
         self.name = name
         self.kind = kind
         self.annotation = annotation
@@ -33,7 +39,6 @@ class FunctionDecl:
 
     __slots__ = (
         "cls",
-        "contexts",
         "ctx_params",
         "decorators",
         "defaults",
@@ -70,7 +75,6 @@ class FunctionDecl:
         self.defaults: dict[str, Value | None] = {}
         self.ctx_params: frozenset[str] | None = None
         self.is_generator: bool | None = None
-        self.contexts = 0
         self.memo: dict[Any, Result] = {}
         self.trusted = not isinstance(node, ast.Lambda) and module.comments.trusts(node)
 
@@ -87,7 +91,9 @@ class FunctionDecl:
     def generator(self) -> bool:
         """Whether the body yields."""
         if self.is_generator is None:
-            self.is_generator = self.module.has_yield and any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(self.node))
+            self.is_generator = self.module.has_yield and any(
+                isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(self.node)
+            )
         return self.is_generator
 
 
@@ -107,7 +113,18 @@ class Field:
 class ClassDecl:
     """A class. `attrs` is filled when its body is interpreted."""
 
-    __slots__ = ("attrs", "bases", "decorators", "fields", "generic", "module", "mro", "mutated", "name", "node")
+    __slots__ = (
+        "attrs",
+        "bases",
+        "decorators",
+        "fields",
+        "generic",
+        "module",
+        "mro",
+        "mutated",
+        "name",
+        "node",
+    )
 
     def __init__(self, node: ast.ClassDef, module: Module) -> None:
         self.node = node
@@ -161,7 +178,9 @@ class Module:
         self.state = 0
         data = source.data
         self.imports_rulvar = imports_any(data, (b"rulvar",))
-        self.is_test = self.is_test or (self.imports_rulvar and imports_any(data, (b"pytest", b"rulvar.testing")))
+        self.is_test = self.is_test or (
+            self.imports_rulvar and imports_any(data, (b"pytest", b"rulvar.testing"))
+        )
         self.has_yield = b"yield" in data
         self.changed_names: dict[str, bool] = {}
         self.usage: object = None
@@ -198,7 +217,9 @@ _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDe
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function's body that run when it runs, without those of functions inside it."""
-    todo: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(getattr(node, "body", ()))
+    todo: list[ast.AST] = (
+        [node.body] if isinstance(node, ast.Lambda) else list(getattr(node, "body", ()))
+    )
     while todo:
         current = todo.pop()
         yield current
@@ -206,16 +227,24 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
             todo.extend(children(current))
 
 
-_LEAVES: Final = frozenset("id attr ctx op ops kind value_ arg name asname module level n s lineno type_comment".split())
+_LEAVES: Final = names(
+    """id attr ctx op ops kind value_ arg name asname module level n s lineno type_comment"""
+)
 _CHILDREN: Final[dict[type, tuple[str, ...]]] = {
-    cls: tuple(name for name in cls._fields if name not in _LEAVES or (cls is ast.ExceptHandler and name == "type"))
+    cls: tuple(
+        name
+        for name in cls._fields
+        if name not in _LEAVES or (cls is ast.ExceptHandler and name == "type")
+    )
     for cls in vars(ast).values()
     if isinstance(cls, type) and issubclass(cls, ast.AST)
 }
 
 
 def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes directly below a node; operators and contexts are left out. Faster than `ast.iter_child_nodes`."""
+    """The nodes directly below a node; operators and contexts are left out. Faster than
+    `ast.iter_child_nodes`.
+    """
     found: list[ast.AST] = []
     for name in _CHILDREN[node.__class__]:
         value = getattr(node, name, None)
@@ -251,7 +280,9 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             todo.extend(reversed(case.body))
 
 
-_IMPORT: Final = re.compile(rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\n]*)|import[ \t]+([^\n]*))", re.M)
+_IMPORT: Final = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\n]*)|import[ \t]+([^\n]*))", re.M
+)
 
 
 def imports_any(data: bytes, packages: tuple[bytes, ...]) -> bool:
@@ -262,8 +293,14 @@ def imports_any(data: bytes, packages: tuple[bytes, ...]) -> bool:
         if match[3] is not None:
             names = [part.strip() for part in match[3].split(b",")]
         else:
-            names = [match[1], *(b"%s.%s" % (match[1], word) for word in re.findall(rb"\w+", match[2]))]
+            names = [
+                match[1],
+                *(b"%s.%s" % (match[1], word) for word in re.findall(rb"\w+", match[2])),
+            ]
         for name in names:
-            if any(name == package or name.startswith((package + b".", package + b" ")) for package in packages):
+            if any(
+                name == package or name.startswith((package + b".", package + b" "))
+                for package in packages
+            ):
                 return True
     return False

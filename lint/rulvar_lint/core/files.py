@@ -61,7 +61,9 @@ def walk(
 
 def _read_ignore(root: str, folder: str) -> list[GitIgnore]:
     try:
-        with open(os.path.join(root, folder, ".gitignore"), encoding="utf-8", errors="replace") as file:
+        with open(
+            os.path.join(root, folder, ".gitignore"), encoding="utf-8", errors="replace"
+        ) as file:
             text = file.read()
     except OSError:
         return []
@@ -80,8 +82,9 @@ def _ignores_above(root: str, start: str) -> list[GitIgnore]:
 class ModuleIndex:
     """Module names to files, the way an interpreter would find them, without asking the disk.
 
-    A name that starts with "/" is a path, as relative imports give it. Others are looked for from the folder of the importing file upwards to the project root, then in `src` folders,
-    the folders that have a `pyproject.toml`, and the configured source folders.
+    A name that starts with "/" is a path, as relative imports give it. Others are looked for from
+    the folder of the importing file upwards to the project root, then in `src` folders, the
+    folders that have a `pyproject.toml`, and the configured source folders.
     """
 
     __slots__ = ("_cache", "_extra", "_folders", "_paths")
@@ -123,7 +126,9 @@ class ModuleIndex:
         return True
 
     def find(self, name: str, importer: str) -> str | None:
-        """The file of a module; "" for a package without `__init__.py`; None if it is not in the project."""
+        """The file of a module; "" for a package without `__init__.py`; None if it is not in the
+        project.
+        """
         folder = importer.rpartition("/")[0]
         key = (name, folder)
         if key not in self._cache:
@@ -158,10 +163,13 @@ class ModuleIndex:
         return "" if base in self._folders or not base else None
 
     def roots(self, folder: str) -> list[str]:
-        """Folders that module names may begin in, as seen from `folder`."""
+        """Folders that module names may begin in, as seen from `folder`; the folder of a package
+        is none of them.
+        """
         found: list[str] = []
         while folder:
-            found.append(folder)
+            if folder + PACKAGE not in self._paths:
+                found.append(folder)
             folder = folder.rpartition("/")[0]
         found.append("")
         for base in [*found, *self._extra]:

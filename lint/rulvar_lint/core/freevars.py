@@ -58,7 +58,9 @@ def loop_bound(node: ast.AST) -> frozenset[str]:
 
 
 def free_names(node: ast.AST) -> dict[str, ast.Name]:
-    """Names that a function reads from outside itself, with their first occurrence. Defaults are not included."""
+    """Names that a function reads from outside itself, with their first occurrence. Defaults are
+    not included.
+    """
     found: dict[str, ast.Name] = {}
     _free(node, frozenset(), found)
     return found
@@ -69,7 +71,13 @@ def _free(node: ast.AST, hidden: frozenset[str], found: dict[str, ast.Name]) -> 
     params = {arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
     params |= {arg.arg for arg in (args.vararg, args.kwarg) if arg is not None}
     body: list[Any] = [node.body] if isinstance(node, ast.Lambda) else node.body  # type: ignore[attr-defined]
-    outer = {name for n in body for inner in walk(n) if isinstance(inner, ast.Nonlocal | ast.Global) for name in inner.names}
+    outer = {
+        name
+        for n in body
+        for inner in walk(n)
+        if isinstance(inner, ast.Nonlocal | ast.Global)
+        for name in inner.names
+    }
     inside = hidden | params | (bound_in(body) - outer)
     _walk(body, inside, found)
 
@@ -88,7 +96,9 @@ def _walk(nodes: list[Any], hidden: frozenset[str] | set[str], found: dict[str, 
         elif isinstance(node, _COMPREHENSIONS):
             _walk([node.generators[0].iter], hidden, found)
             inner = set(hidden) | set(loop_bound(node))
-            parts: list[Any] = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            parts: list[Any] = (
+                [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            )
             for generator in node.generators:
                 parts += generator.ifs
             parts += [generator.iter for generator in node.generators[1:]]
@@ -120,7 +130,13 @@ def depends_on_element(loop: Loop, expr: ast.expr, name: str, value: Value | Non
         return False
     if name:
         if isinstance(expr, ast.BoolOp | ast.BinOp) and name in names_in(expr):
-            return getattr(value, "type", "") == "builtins.str" or not isinstance(expr, ast.BoolOp | ast.BinOp)
-        if isinstance(expr, ast.Call) and isinstance(expr.func, ast.Name) and expr.func.id in _PICKS:
+            return getattr(value, "type", "") == "builtins.str" or not isinstance(
+                expr, ast.BoolOp | ast.BinOp
+            )
+        if (
+            isinstance(expr, ast.Call)
+            and isinstance(expr.func, ast.Name)
+            and expr.func.id in _PICKS
+        ):
             return name not in names_in(expr)
     return not isinstance(expr, ast.Compare)

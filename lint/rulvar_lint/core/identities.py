@@ -10,23 +10,26 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.decls import walk
 from rulvar_lint.core.freevars import names_in
 from rulvar_lint.core.values import Const, Func
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
 
 # Options that are no part of the identity of a call.
-IGNORED: Final = frozenset(
-    """label on_error retry replay memoize_outcome limits est_cost stream fallback phase returns settle
-    abort_siblings on_item_error""".split()
-)
+IGNORED: Final = names("""label on_error retry replay memoize_outcome limits est_cost stream fallback phase
+    returns settle abort_siblings on_item_error""")
 
 
 def identity_parts(call: CtxCall) -> list[tuple[str, ast.expr]] | None:
-    """(name, expression) of what identifies a call; None when arguments are spread and cannot be seen."""
+    """(name, expression) of what identifies a call; None when arguments are spread and cannot be
+    seen.
+    """
     args = call.args
     if args.rest is not None or any(isinstance(node, ast.Starred) for node in args.pos_nodes):
         return None
-    if isinstance(call.node, ast.Call) and any(keyword.arg is None for keyword in call.node.keywords):
+    if isinstance(call.node, ast.Call) and any(
+        keyword.arg is None for keyword in call.node.keywords
+    ):
         return None
     key = call.expr("key")
     if isinstance(key, ast.Constant) and key.value is None:
@@ -70,17 +73,23 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def canonical(node: ast.AST, known: Mapping[str, str] | None = None) -> str:
-    """A text that is equal for expressions that mean the same: quotes and the order of dict keys do not count."""
+    """A text that is equal for expressions that mean the same: quotes and the order of dict keys
+    do not count.
+    """
     if known and isinstance(node, ast.Name):
         return known.get(node.id, node.id)
     if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
         pairs = sorted(
-            (canonical(key, known), canonical(value, known)) for key, value in zip(node.keys, node.values, strict=True) if key
+            (canonical(key, known), canonical(value, known))
+            for key, value in zip(node.keys, node.values, strict=True)
+            if key
         )
         return "{" + ",".join(f"{k}:{v}" for k, v in pairs) + "}"
     if isinstance(node, ast.Call):
         args = ",".join(canonical(arg, known) for arg in node.args)
-        kws = ",".join(sorted(f"{keyword.arg}={canonical(keyword.value, known)}" for keyword in node.keywords))
+        kws = ",".join(
+            sorted(f"{keyword.arg}={canonical(keyword.value, known)}" for keyword in node.keywords)
+        )
         return f"{canonical(node.func, known)}({args};{kws})"
     if isinstance(node, ast.JoinedStr):
         return "f" + "|".join(canonical(value, known) for value in node.values)
@@ -93,7 +102,9 @@ def canonical(node: ast.AST, known: Mapping[str, str] | None = None) -> str:
         if isinstance(value, ast.AST):
             fields.append(f"{name}={canonical(value, known)}")
         elif isinstance(value, list):
-            fields.append(f"{name}=[{','.join(canonical(v, known) if isinstance(v, ast.AST) else repr(v) for v in value)}]")
+            fields.append(
+                f"{name}=[{','.join(canonical(v, known) if isinstance(v, ast.AST) else repr(v) for v in value)}]"
+            )
         else:
             fields.append(f"{name}={value!r}")
     return f"{type(node).__name__}({','.join(fields)})"
@@ -102,8 +113,8 @@ def canonical(node: ast.AST, known: Mapping[str, str] | None = None) -> str:
 def describe_call(call: CtxCall) -> tuple[str, str]:
     """(identity as a text that means the same for equal calls, the call as shown to people).
 
-    Names stand for what they are assigned, so that renaming a variable changes nothing and changing the text in it
-    does.
+    Names stand for what they are assigned, so that renaming a variable changes nothing and
+    changing the text in it does.
     """
     parts = identity_parts(call)
     source = call.frame.module.source
@@ -112,7 +123,9 @@ def describe_call(call: CtxCall) -> tuple[str, str]:
         return text, text
     names = _Names(call)
     identity = ";".join(f"{name}={names.expand(node)}" for name, node in parts)
-    shown = ", ".join(f"{name}={' '.join((source.segment(node) or '').split())}" for name, node in parts)
+    shown = ", ".join(
+        f"{name}={' '.join((source.segment(node) or '').split())}" for name, node in parts
+    )
     return identity, f"ctx.{call.name}({shown})"
 
 
@@ -155,7 +168,9 @@ class _Names:
             return _global_text(self.call, name) or name
         if depth > _DEPTH:
             return "..."
-        return "|".join(how if value is None else how + self.expand(value, depth + 1) for how, value in entries)
+        return "|".join(
+            how if value is None else how + self.expand(value, depth + 1) for how, value in entries
+        )
 
     def expand(self, node: ast.AST, depth: int = 0) -> str:
         """The canonical text of an expression with its names spelled out."""

@@ -1,4 +1,6 @@
-"""One source file: its bytes, text, lines and syntax tree. Positions are turned into code points only here."""
+"""One source file: its bytes, text, lines and syntax tree. Positions are turned into code points
+only here.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +135,9 @@ def parse(data: bytes) -> ast.Module | ParseFailure:
             sys.setrecursionlimit(max(limit, DEEP))
             return ast.parse(data)
     except SyntaxError as err:
-        return ParseFailure(max(err.lineno or 1, 1), max(err.offset or 1, 1), err.msg or "bad syntax")
+        return ParseFailure(
+            max(err.lineno or 1, 1), max(err.offset or 1, 1), err.msg or "bad syntax"
+        )
     except (ValueError, UnicodeError) as err:
         line = data[: data.find(b"\0")].count(b"\n") + 1 if b"\0" in data else 1
         return ParseFailure(line, 1, str(err))

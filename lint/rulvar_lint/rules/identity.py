@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.classes import is_data_class
 from rulvar_lint.core.containers import MUTATORS
 from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
@@ -17,12 +19,15 @@ from rulvar_lint.core.values import (
     Ctx,
     Ext,
     Func,
+    Inst,
     LazyImport,
     ModuleRef,
+    Obj,
     Partial,
     Value,
     options_of,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
@@ -74,7 +79,9 @@ def _judge_group(f: Frame, group: list[CtxCall], body: _Body) -> None:
     group.sort(key=lambda call: _position(call.node))
     for index, later in enumerate(group):
         for earlier in group[:index]:
-            if _same_path(body.parents, earlier.node, later.node) and not body.changed(earlier, later):
+            if _same_path(body.parents, earlier.node, later.node) and not body.changed(
+                earlier, later
+            ):
                 line = _position(earlier.node)[0]
                 what = f"`ctx.{later.name}` repeats a call of line {line}: only their order tells them apart"
                 cause = Cause("RLV401", what, f.place(later.node), (), "warning")
@@ -112,9 +119,23 @@ class _Body:
             names |= names_in(node)
         if not names:
             return False
+        if any(names & loop_bound(node) for node in self._comprehensions(earlier, later)):
+            return True
         start = min(_position(earlier.node), _position(_statement(self.parents, earlier.node)))
         end = _position(later.node)
-        return any(start <= position <= end and changed & names for position, changed in self.events)
+        return any(
+            start <= position <= end and changed & names for position, changed in self.events
+        )
+
+    def _comprehensions(self, earlier: CtxCall, later: CtxCall) -> list[ast.AST]:
+        """The comprehensions around the second call that are not around the first."""
+        outer = set(_chain(self.parents, earlier.node))
+        return [
+            node
+            for node in _chain(self.parents, later.node)
+            if node not in outer
+            and isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
+        ]
 
 
 def _chain(parents: dict[ast.AST, ast.AST], node: ast.AST) -> list[ast.AST]:
@@ -143,24 +164,33 @@ def _same_path(parents: dict[ast.AST, ast.AST], earlier: ast.AST, later: ast.AST
     fields = (_branch_of(common, a), _branch_of(common, b))
     if isinstance(common, ast.If | ast.IfExp) and fields == ("body", "orelse"):
         return False
-    if isinstance(common, ast.Match) and isinstance(a, ast.match_case) and isinstance(b, ast.match_case):
+    if (
+        isinstance(common, ast.Match)
+        and isinstance(a, ast.match_case)
+        and isinstance(b, ast.match_case)
+    ):
         return False
     if isinstance(common, ast.Try | ast.TryStar):
         if fields[0] == "handlers" and fields[1] in ("handlers", "orelse"):
             return False
         if fields[1] == "finalbody" or fields == ("body", "handlers"):
             return True
-    return not any(_leaves_block(node, parent) for node, parent in zip(below, below[1:], strict=False)) and not (
-        _leaves_between(common, a, b)
-    )
+    return not any(
+        _leaves_block(node, parent) for node, parent in itertools.pairwise(below)
+    ) and not (_leaves_between(common, a, b))
 
 
 def _leaves_block(node: ast.AST, parent: ast.AST) -> bool:
-    """Whether control, once at `node`, must leave the function before the end of the block it is in."""
+    """Whether control, once at `node`, must leave the function before the end of the block it is
+    in.
+    """
     for name in ("body", "orelse", "finalbody"):
         block = getattr(parent, name, None)
         if isinstance(block, list) and node in block:
-            return any(isinstance(stmt, ast.Return | ast.Raise) for stmt in _until_jump(block[block.index(node) :]))
+            return any(
+                isinstance(stmt, ast.Return | ast.Raise)
+                for stmt in _until_jump(block[block.index(node) :])
+            )
     return False
 
 
@@ -216,7 +246,17 @@ def _volatile(node: ast.AST) -> bool:
         if isinstance(inner, ast.Call):
             func = inner.func
             if isinstance(func, ast.Attribute):
-                if func.attr in ("now", "time", "random", "uuid", "pop", "popleft", "get_nowait", "readline", "next"):
+                if func.attr in (
+                    "now",
+                    "time",
+                    "random",
+                    "uuid",
+                    "pop",
+                    "popleft",
+                    "get_nowait",
+                    "readline",
+                    "next",
+                ):
                     return True
             elif isinstance(func, ast.Name) and func.id in ("next", "anext", "input"):
                 return True
@@ -226,18 +266,26 @@ def _volatile(node: ast.AST) -> bool:
 
 
 def _add_key(f: Frame, call: CtxCall, index: int) -> object:
-    if call.name == "await_external" or call.expr("key") is not None or not isinstance(call.node, ast.Call):
+    if (
+        call.name == "await_external"
+        or call.expr("key") is not None
+        or not isinstance(call.node, ast.Call)
+    ):
         return None
-    return ("unsafe", "Add a distinct `key`", [(call.node, f'key="{call.name}-{index + 1}"')], "argument")
+    return (
+        "unsafe",
+        "Add a distinct `key`",
+        [(call.node, f'key="{call.name}-{index + 1}"')],
+        "argument",
+    )
 
 
 # RLV402
 
 
-_PURE: Final = frozenset(
-    """str repr len sorted list tuple dict set int float format join json dumps strip lower upper min max sum range
-    enumerate zip map filter title capitalize replace split round abs bool isoformat model_dump asdict""".split()
-)
+_PURE: Final = names("""str repr len sorted list tuple dict set int float format join json dumps strip lower
+    upper min max sum range enumerate zip map filter title capitalize replace split
+    round abs bool isoformat model_dump asdict""")
 
 
 def _constant_in_loop(f: Frame, call: CtxCall, varying: dict[ast.AST, set[str]]) -> None:
@@ -277,9 +325,8 @@ def _mutated_in(loop: ast.AST) -> set[str]:
     found: set[str] = set()
     for node in walk(loop):
         if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute):
-                if node.func.attr in MUTATORS or node.func.attr not in _PURE:
-                    found |= _receiver(node.func.value)
+            if isinstance(node.func, ast.Attribute) and node.func.attr not in _PURE:
+                found |= _receiver(node.func.value)
             for arg in (*node.args, *(keyword.value for keyword in node.keywords)):
                 if isinstance(arg, ast.Name) and not _is_ctx_method(node.func):
                     found.add(arg.id)
@@ -297,24 +344,49 @@ def _receiver(node: ast.AST) -> set[str]:
 def _is_ctx_method(func: ast.expr) -> bool:
     if isinstance(func, ast.Name):
         return func.id in _PURE
-    return isinstance(func, ast.Attribute) and func.attr in (_JUDGED | _PURE | {"log", "parallel", "pipeline"})
+    return isinstance(func, ast.Attribute) and func.attr in (
+        _JUDGED | _PURE | {"log", "parallel", "pipeline"}
+    )
 
 
 def _runs_once(loop: ast.AST, call: ast.AST) -> bool:
-    """Whether the body of a loop always leaves after the call, so that there is no second iteration."""
-    body = getattr(loop, "body", None)
-    if not isinstance(body, list):
-        return False
-    if not any(isinstance(stmt, ast.Return | ast.Raise | ast.Break) for stmt in body):
-        return False
-    for stmt in body:
-        if isinstance(stmt, ast.Return | ast.Raise | ast.Break):
+    """Whether the loop is always left after the call, so that no second iteration makes it again."""
+    node: ast.AST = loop
+    while True:
+        block = next((b for b in _blocks(node) if any(_contains(stmt, call) for stmt in b)), None)
+        if block is None:
+            body = node.body if node is loop and isinstance(node, ast.While) else []
+            return any(
+                isinstance(stmt, ast.Return | ast.Raise | ast.Break) for stmt in body
+            ) and not any(isinstance(inner, ast.Continue) for stmt in body for inner in walk(stmt))
+        index = next(i for i, stmt in enumerate(block) if _contains(stmt, call))
+        if isinstance(block[index], ast.Return | ast.Raise):
             return True
-        if isinstance(stmt, ast.Continue):
+        for stmt in block[index + 1 :]:
+            if isinstance(stmt, ast.Return | ast.Raise | ast.Break):
+                return True
+            if any(isinstance(inner, ast.Continue) for inner in walk(stmt)):
+                return False
+        node = block[index]
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.Try | ast.TryStar):
             return False
-        if any(isinstance(node, ast.Continue) for node in walk(stmt)):
-            return False
-    return False
+
+
+def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
+    blocks = [
+        block
+        for name in ("body", "orelse", "finalbody")
+        if isinstance(block := getattr(node, name, None), list)
+    ]
+    blocks += [part.body for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ()))]
+    return blocks
+
+
+def _contains(node: ast.AST, inner: ast.AST) -> bool:
+    first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0
+    return first <= getattr(inner, "lineno", 0) <= last and any(
+        found is inner for found in walk(node)
+    )
 
 
 # RLV403, RLV404
@@ -350,7 +422,12 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
     if missing:
         shown = ", ".join(f"`{_show(path)}`" for path in missing[:3])
         what = f"the step uses {shown}, which is missing from `deps`"
-        f.m.report(f, call.node, Cause("RLV403", what, f.place(call.node), (), "warning"), fix=_add_dep(deps, missing))
+        f.m.report(
+            f,
+            call.node,
+            Cause("RLV403", what, f.place(call.node), (), "warning"),
+            fix=_add_dep(deps, missing),
+        )
 
 
 def _add_dep(deps: ast.expr, missing: list[tuple[str, ...]]) -> object:
@@ -371,7 +448,9 @@ def _display_paths(f: Frame, name: str) -> set[tuple[str, ...]]:
     if root is None:
         return found
     for node in walk(root):
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == name for t in node.targets
+        ):
             found |= _paths(node.value)
     return found
 
@@ -454,12 +533,17 @@ def _is_input(f: Frame, name: str) -> bool:
     return _differs(f, name, value)
 
 
+_DATA_TYPES: Final = ("builtins.", "datetime.", "uuid.", "pathlib.", "decimal.", "fractions.")
+
+
 def _differs(f: Frame, name: str, value: Value | None) -> bool:
     if isinstance(value, Ctx | Func | Class | Ext | ModuleRef | LazyImport | Const):
+        return False
+    if isinstance(value, Inst) and not is_data_class(value.decl):
+        return False  # a service, which has no place in deps
+    if isinstance(value, Obj) and not value.type.startswith(_DATA_TYPES):
         return False
     decl = f.decl
     if decl is None or name in ("self", "cls", "args"):
         return False
-    if decl in f.m.registered and any(param.name == name for param in decl.params):
-        return False
-    return True
+    return not (decl in f.m.registered and any(param.name == name for param in decl.params))
