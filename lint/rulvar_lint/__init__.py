@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-
 if TYPE_CHECKING:
     from rulvar_lint.config import Config, ConfigError
     from rulvar_lint.core.diagnostic import Diagnostic, Edit, Fix, Related

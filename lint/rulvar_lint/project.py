@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # The cyclic garbage collector is held back while trees are built, and run after so many files.
 COLLECT_EVERY: Final = 100
 
-_FORGOTTEN: Final = ast.parse("lambda: None", mode="eval").body
+_FORGOTTEN: Final = ast.Lambda(ast.arguments([], [], None, [], [], None, []), ast.Constant(None))
 
 _MARKS: Final = (b"rulvar", b"RLV")
 _REPLAYED: Final = re.compile(rb"ctx|workflow|machine", re.I)
@@ -232,10 +232,7 @@ class Project:
     def _changed(self, path: str, structure: bool) -> None:
         self._sources.pop(path, None)
         self._imports.pop(path, None)
-        if structure:
-            stale = set(self._modules) | {path}
-        else:
-            stale = self._dependents(path)
+        stale = set(self._modules) | {path} if structure else self._dependents(path)
         for name in stale:
             module = self._modules.pop(name, None)
             self._units.pop(name, None)

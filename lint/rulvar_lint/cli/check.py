@@ -147,7 +147,10 @@ def finish(session: Session, outcome: Outcome, fixed: int) -> int:
     is_text = args.output_format in ("full", "concise", "text")
     note = ""
     if outcome.workflows == 0 and not args.quiet and session.stdin_name is None:
-        note = f"0 workflows found in {outcome.files} Python file{'' if outcome.files == 1 else 's'}.\n"
+        note = (
+            f"0 workflows found in {outcome.files} Python "
+            f"file{'' if outcome.files == 1 else 's'}.\n"
+        )
         (sys.stdout if is_text and not args.output_file else sys.stderr).write(note)
     _remember(session, outcome, report + (note if is_text else ""), "" if is_text else note, code)
     return code
@@ -159,7 +162,7 @@ def _remember(session: Session, outcome: Outcome, output: str, err: str, code: i
         return
     config = session.config
     files = {path: list(stat) for path, stat in outcome.stats.items()}
-    entry = {
+    entry: dict[str, Any] = {
         "root": str(session.root),
         "exclude": list(config.exclude),
         "gitignore": config.respect_gitignore,
@@ -228,9 +231,11 @@ def _machine_report(found: list[Diagnostic], kind: str) -> str:
         return sarif.log(found, RULES, __version__)
     from rulvar_lint.reporters import github
 
-    return {"github": github.annotations, "gitlab": github.code_quality, "junit": github.junit}[
-        kind
-    ](found)
+    return {
+        "github": github.workflow_commands,
+        "gitlab": github.code_quality,
+        "junit": github.junit,
+    }[kind](found)
 
 
 def _source_lines(

@@ -73,8 +73,13 @@ def _check() -> _Parser:
     parser.add_argument(
         "--per-file-ignores", metavar="GLOB:CODE,...", help="do not report rules in some files"
     )
-    parser.add_argument("--output-format", choices=(*FORMATS, "text"), default="full", metavar="FORMAT",
-                        help=f"one of {', '.join(FORMATS)} (default: full)")  # fmt: skip
+    parser.add_argument(
+        "--output-format",
+        choices=(*FORMATS, "text"),
+        default="full",
+        metavar="FORMAT",
+        help=f"one of {', '.join(FORMATS)} (default: full)",
+    )
     parser.add_argument("--output-file", metavar="FILE", help="write the report to a file")
     parser.add_argument(
         "--stdin-filename", metavar="FILE", help="check standard input as if it were this file"
@@ -143,7 +148,8 @@ def _identity_diff() -> _Parser:
     parser = _parser(
         "identity-diff",
         "Compare the journaled calls of two revisions: which are re-keyed, added or removed.\n"
-        "A re-keyed call is not found in the journals of running workflows: it is made, and paid, again.",
+        "A re-keyed call is not found in the journals of running workflows: it is made, and paid, "
+        "again.",
     )
     parser.add_argument(
         "revisions",

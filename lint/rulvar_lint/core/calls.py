@@ -121,14 +121,14 @@ def eval_call(f: Frame, node: ast.Call) -> Value | None:
     func = node.func
     callee: Value | None
     if func.__class__ is ast.Attribute:
-        base = f.ev[func.value.__class__](f, func.value)  # type: ignore[attr-defined]
-        callee = None if base is None else f.m.attribute(f, func, base, func.attr)  # type: ignore[attr-defined]
+        base = f.ev[func.value.__class__](f, func.value)
+        callee = None if base is None else f.m.attribute(f, func, base, func.attr)
     else:
         callee = f.ev[func.__class__](f, func)
     if callee is None:
         return unknown_call(f, node, eval_args(f, node))
     if callee.__class__ is CtxMember:
-        return f.m.ctx_call(f, node, callee.name, eval_marked_args(f, node))  # type: ignore[attr-defined]
+        return f.m.ctx_call(f, node, callee.name, eval_marked_args(f, node))
     return call_value(f, node, callee, eval_args(f, node))
 
 
@@ -185,9 +185,9 @@ def unknown_call(f: Frame, node: ast.AST, args: Args) -> Value | None:
     for hook in f.m.hooks.unknown_call:
         hook(f, node, args)
     func = node.func if isinstance(node, ast.Call) else None
-    if func.__class__ is ast.Attribute and func.attr in f.m.named_methods:  # type: ignore[union-attr]
-        if args.pos or args.kw:
-            return f.m.named_methods[func.attr](f, node, args)  # type: ignore[no-any-return, union-attr]
+    name = func.attr if func.__class__ is ast.Attribute else ""
+    if name in f.m.named_methods and (args.pos or args.kw):
+        return f.m.named_methods[name](f, node, args)
     taint: Taint = None
     if args.pos or args.kw or args.rest is not None:
         for value in args.values():
@@ -360,7 +360,10 @@ def captured_default(f: Frame, node: ast.AST, func: Func, name: str, takes_ctx: 
         node,
         Cause(
             "RLV203",
-            f"the default of `{name}` of `{func.decl.qualname}` was computed at import ({origin.what})",
+            (
+                f"the default of `{name}` of `{func.decl.qualname}` was computed at import "
+                f"({origin.what})"
+            ),
             origin.place,
         ),
     )

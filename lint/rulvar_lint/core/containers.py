@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from rulvar_lint.core.frame import Frame
 
-GROWS: Final = names("""append extend insert appendleft extendleft add update setdefault put put_nowait
-    __setitem__ push""")
+GROWS: Final = names("""append extend insert appendleft extendleft add update setdefault put
+put_nowait __setitem__ push""")
 SHRINKS: Final = names("""pop popleft popitem remove discard clear sort reverse difference_update
     intersection_update symmetric_difference_update rotate move_to_end subtract""")
 MUTATORS: Final = GROWS | SHRINKS

@@ -1,4 +1,4 @@
-"""Calls on ctx: what is journaled, what identifies it, and which functions it runs outside replay."""
+"""Calls on ctx: what is journaled, what identifies it, which functions run outside replay."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from rulvar_lint.core.values import (
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import FunctionDecl
     from rulvar_lint.core.frame import Frame
-    from rulvar_lint.core.machine import Result
+    from rulvar_lint.core.memory import Result
     from rulvar_lint.core.values import Env
 
 # Parameters of the calls, in order; the first ones identify the call.

@@ -23,7 +23,7 @@ def walk(
     respect_gitignore: bool = True,
     suffixes: tuple[str, ...] = (".py", ".jsonl"),
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """(path relative to `root`, status) of the files below `root / start`, in no particular order."""
+    """(path relative to `root`, status) of the files below `root / start`, in no certain order."""
     names = set(DEFAULT_EXCLUDE) | {name for name in exclude if not set(name) & set("*?[/")}
     globs = [name for name in exclude if set(name) & set("*?[/")]
     base = str(root)

@@ -295,7 +295,7 @@ def dumps(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     made = f.m.tainted_text(_taint(args))
     for hook in f.m.hooks.dumps:
         made = hook(f, node, args, made)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def passing(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
 
 # Options that are no part of the identity of a call.
-IGNORED: Final = names("""label on_error retry replay memoize_outcome limits est_cost stream fallback phase
-    returns settle abort_siblings on_item_error""")
+IGNORED: Final = names("""label on_error retry replay memoize_outcome limits est_cost stream
+fallback phase returns settle abort_siblings on_item_error""")
 
 
 def identity_parts(call: CtxCall) -> list[tuple[str, ast.expr]] | None:
@@ -102,9 +102,8 @@ def canonical(node: ast.AST, known: Mapping[str, str] | None = None) -> str:
         if isinstance(value, ast.AST):
             fields.append(f"{name}={canonical(value, known)}")
         elif isinstance(value, list):
-            fields.append(
-                f"{name}=[{','.join(canonical(v, known) if isinstance(v, ast.AST) else repr(v) for v in value)}]"
-            )
+            parts = (canonical(v, known) if isinstance(v, ast.AST) else repr(v) for v in value)
+            fields.append(f"{name}=[{','.join(parts)}]")
         else:
             fields.append(f"{name}={value!r}")
     return f"{type(node).__name__}({','.join(fields)})"

@@ -24,7 +24,10 @@ def _loop_order(
     """The arbitrary order a loop runs in. For a set it is fixed by the loop itself."""
     for option in options_of(value):
         if isinstance(option, Set) and not option.stable:
-            text = f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every process"
+            text = (
+                f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every "
+                "process"
+            )
             return pending(f, node, text, iterable)
         if isinstance(option, Container) and option.order is not None:
             return option.order
@@ -109,7 +112,7 @@ def _run(
 
 
 def _carries(before: Env, after: Env) -> bool:
-    """Whether an iteration changes what a variable is, so that the next one may see something new."""
+    """Whether an iteration changes what a variable is, so that the next may see something new."""
     for name, value in after.items():
         if value is None or (
             value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core import annotations, calls
+from rulvar_lint.core import calls, hints
 from rulvar_lint.core.classes import external_bases
 from rulvar_lint.core.decls import statements as all_statements
 from rulvar_lint.core.effects import Cause
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from rulvar_lint.core.values import Env
 
 _REGISTER: Final = frozenset({"workflow", "define_workflow"})
-_FOREIGN_CTX: Final = names("""click typer discord invoke fabric celery fastapi aiogram telegram strawberry flask
-    starlette nextcord disnake rich_click asyncclick cloup sanic litestar graphene
-    hikari arc crescent lightbulb temporalio prefect dagster airflow""")
+_FOREIGN_CTX: Final = names("""click typer discord invoke fabric celery fastapi aiogram telegram
+strawberry flask starlette nextcord disnake rich_click asyncclick cloup sanic litestar graphene
+hikari arc crescent lightbulb temporalio prefect dagster airflow""")
 
 
 def finish(f: Frame) -> None:
@@ -159,7 +159,7 @@ def roots(m: Machine, module: Module) -> list[Func]:
 
 def _is_ctx_helper(m: Machine, func: Func) -> bool:
     decl = func.decl
-    if not annotations.ctx_parameters(m, decl):
+    if not hints.ctx_parameters(m, decl):
         return False
     if "tool" in decl.flags or "fixture" in decl.flags or "overload" in decl.flags:
         return False
@@ -178,9 +178,7 @@ def _run_hosts(m: Machine, module: Module) -> None:
     if not module.imports_rulvar:
         return
     for func in list(module.functions):
-        if func.decl in m.registered or (
-            annotations.ctx_parameters(m, func.decl) and not module.is_test
-        ):
+        if func.decl in m.registered or (hints.ctx_parameters(m, func.decl) and not module.is_test):
             continue
         if _may_register(func.decl, module):
             run_host(m, func)
@@ -259,8 +257,8 @@ def _wrapper(m: Machine, decl: FunctionDecl) -> None:
 # Small judgements
 
 
-_QUIET: Final = names("""add discard update append extend insert setdefault remove pop clear sort log debug
-    info warning error exception""")
+_QUIET: Final = names("""add discard update append extend insert setdefault remove pop clear
+sort log debug info warning error exception""")
 
 
 def is_quiet(f: Frame, func: ast.expr) -> bool:

@@ -110,8 +110,8 @@ def assign(f: Frame, target: ast.expr, value: Value | None, node: ast.AST) -> No
         f.env[name] = value
     elif cls is ast.Tuple or cls is ast.List:
         unpack(f, target.elts, value, node)  # type: ignore[attr-defined]
-    elif cls is ast.Attribute:
-        base = f.ev[target.value.__class__](f, target.value)  # type: ignore[attr-defined]
+    elif isinstance(target, ast.Attribute):
+        base = f.ev[target.value.__class__](f, target.value)
         f.m.store_target(f, node, target, base, value)
     elif cls is ast.Subscript:
         base = f.ev[target.value.__class__](f, target.value)  # type: ignore[attr-defined]
@@ -133,7 +133,7 @@ def store_declared(f: Frame, node: ast.AST, name: str, value: Value | None) -> N
 
 
 def loop_assign(f: Frame, name: str, value: Value | None, node: ast.AST) -> None:
-    """A variable from before a loop over a set is set inside it: which element wins is arbitrary."""
+    """A variable from before a loop over a set is set inside it: any element may win."""
     for loop in f.loops:
         if loop.order is None:
             continue

@@ -375,7 +375,7 @@ def options_of(value: Value | None) -> tuple[Value, ...]:
     """The alternatives of a value; empty for an unknown one."""
     if value is None:
         return ()
-    return value.options if value.__class__ is Union else (value,)  # type: ignore[attr-defined]
+    return value.options if value.__class__ is Union else (value,)
 
 
 def with_taint(value: Value | None, taint: Taint) -> Value | None:

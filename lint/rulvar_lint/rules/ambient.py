@@ -41,7 +41,10 @@ def _opaque(f: Frame, node: ast.AST, value: Value, how: str) -> None:
             f.effect(
                 node,
                 "RLV114",
-                f"`{how} {f.segment(node)}` waits for `{path.partition('.')[0]}`, which is not journaled",
+                (
+                    f"`{how} {f.segment(node)}` waits for `{path.partition('.')[0]}`, which is not "
+                    "journaled"
+                ),
                 "warning",
             )
             return

@@ -197,7 +197,8 @@ _SHAPES: Final = (
     ),
 )
 _GATE: Final = re.compile(
-    r"[spr]k[-_]|gh[pousr]_|github_pat|glpat|AKIA|ASIA|AIza|ya29|xox|hf_|npm_|SG\.|eyJ|PRIVATE KEY|earer|EARER"
+    r"[spr]k[-_]|gh[pousr]_|github_pat|glpat|AKIA|ASIA|AIza|ya29|xox|hf_|npm_|SG\.|eyJ|PRIVATE "
+    "KEY|earer|EARER"
     r"|authorization|api[-_]?key|token|secret|password",
     re.I,
 )

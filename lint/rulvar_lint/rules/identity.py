@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
-    from rulvar_lint.core.machine import Result
+    from rulvar_lint.core.memory import Result
 
 _JUDGED: Final = frozenset({"agent", "workflow", "await_external", "step", "brief"})
 
@@ -49,7 +49,7 @@ def _calls(f: Frame) -> None:
         return
     calls = list({call.node: call for call in f.calls if call.name in _JUDGED}.values())
     _duplicates(f, calls)
-    varying: dict[ast.AST, set[str]] = {}
+    varying: dict[ast.AST, frozenset[str]] = {}
     for call in calls:
         if call.loops:
             _constant_in_loop(f, call, varying)
@@ -83,7 +83,10 @@ def _judge_group(f: Frame, group: list[CtxCall], body: _Body) -> None:
                 earlier, later
             ):
                 line = _position(earlier.node)[0]
-                what = f"`ctx.{later.name}` repeats a call of line {line}: only their order tells them apart"
+                what = (
+                    f"`ctx.{later.name}` repeats a call of line {line}: only their order tells "
+                    "them apart"
+                )
                 cause = Cause("RLV401", what, f.place(later.node), (), "warning")
                 places = [(f.place(earlier.node), "the first of the two calls")]
                 f.m.report(f, later.node, cause, fix=_add_key(f, later, index), places=places)
@@ -228,8 +231,8 @@ def _changes(node: ast.AST) -> set[str] | frozenset[str]:
         return {node.id} if node.ctx.__class__ is not ast.Load else _NONE  # type: ignore[attr-defined]
     if cls is ast.Call:
         func: ast.expr = node.func  # type: ignore[attr-defined]
-        if func.__class__ is ast.Attribute and func.attr in MUTATORS:  # type: ignore[attr-defined]
-            return names_in(func.value)  # type: ignore[attr-defined]
+        if func.__class__ is ast.Attribute and func.attr in MUTATORS:
+            return names_in(func.value)
         return _NONE
     if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -283,12 +286,12 @@ def _add_key(f: Frame, call: CtxCall, index: int) -> object:
 # RLV402
 
 
-_PURE: Final = names("""str repr len sorted list tuple dict set int float format join json dumps strip lower
-    upper min max sum range enumerate zip map filter title capitalize replace split
-    round abs bool isoformat model_dump asdict""")
+_PURE: Final = names("""str repr len sorted list tuple dict set int float format join json dumps
+strip lower upper min max sum range enumerate zip map filter title capitalize replace split
+round abs bool isoformat model_dump asdict""")
 
 
-def _constant_in_loop(f: Frame, call: CtxCall, varying: dict[ast.AST, set[str]]) -> None:
+def _constant_in_loop(f: Frame, call: CtxCall, varying: dict[ast.AST, frozenset[str]]) -> None:
     loop = call.loops[-1]
     parts = identity_parts(call)
     if parts is None or not parts or _runs_once(loop, call.node):
@@ -350,7 +353,8 @@ def _is_ctx_method(func: ast.expr) -> bool:
 
 
 def _runs_once(loop: ast.AST, call: ast.AST) -> bool:
-    """Whether the loop is always left after the call, so that no second iteration makes it again."""
+    """Whether the loop is always left after the call, so that no second iteration makes it
+    again."""
     node: ast.AST = loop
     while True:
         block = next((b for b in _blocks(node) if any(_contains(stmt, call) for stmt in b)), None)

@@ -1,4 +1,5 @@
-"""RLV309, RLV311: thunks that see the wrong loop variable, and functions that cannot be workflows."""
+"""RLV309, RLV311: thunks that see the wrong loop variable, and functions that cannot be
+workflows."""
 
 from __future__ import annotations
 
@@ -159,8 +160,8 @@ def _store(
         _kept(f, value, -1, target)
 
 
-_KEEPERS: Final = GROWS | names("""register submit add_task schedule enqueue subscribe on add_callback
-    add_done_callback start_soon create_task""")
+_KEEPERS: Final = GROWS | names("""register submit add_task schedule enqueue subscribe on
+add_callback add_done_callback start_soon create_task""")
 
 
 def _unknown_call(f: Frame, node: ast.AST, args: Args) -> None:

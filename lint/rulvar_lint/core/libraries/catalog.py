@@ -179,6 +179,6 @@ def canonical(path: str) -> str:
 
 
 # Packages whose awaitables and calls are known to be harmless to replay.
-_HARMLESS: Final = names("""rulvar pydantic attr attrs msgspec typing_extensions tenacity backoff stamina
-    retrying anyio trio orjson yaml jinja2 tiktoken dateutil pytest hypothesis numpy
-    pandas""")
+_HARMLESS: Final = names("""rulvar pydantic attr attrs msgspec typing_extensions tenacity
+backoff stamina retrying anyio trio orjson yaml jinja2 tiktoken dateutil pytest hypothesis numpy
+pandas""")
