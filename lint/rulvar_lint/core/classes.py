@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.calls import Args, call_external, call_function, call_value
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import call_external, call_function, call_value
 from rulvar_lint.core.decls import ClassDecl
 from rulvar_lint.core.frame import HOST, STEP
 from rulvar_lint.core.libraries.catalog import canonical

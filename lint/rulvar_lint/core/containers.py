@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.calls import Args, consume, escape, escape_all
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import consume, escape, escape_all
 from rulvar_lint.core.expressions import INT, STR
 from rulvar_lint.core.order import grow, order_of, see_order, use_order
 from rulvar_lint.core.values import (

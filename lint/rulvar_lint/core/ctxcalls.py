@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.calls import Args, call_value, consume
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import call_value, consume
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, StepBody
 from rulvar_lint.core.order import order_event, see_order, use_order
 from rulvar_lint.core.values import (

@@ -6,11 +6,12 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.calls import Args, call_value, eval_args
+from rulvar_lint.core.arguments import Args, eval_args
+from rulvar_lint.core.calls import call_value
 from rulvar_lint.core.decls import ClassDecl, Field, FunctionDecl, statements
-from rulvar_lint.core.frame import HOST, REGION, Frame
+from rulvar_lint.core.frame import FALLS, HOST, REGION, Frame
 from rulvar_lint.core.freevars import bound_by, free_names
-from rulvar_lint.core.statements import FALLS, exec_block
+from rulvar_lint.core.statements import exec_block
 from rulvar_lint.core.values import (
     Class,
     Container,

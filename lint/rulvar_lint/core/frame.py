@@ -35,6 +35,11 @@ PLAIN: Final = 1  # a helper: effects are collected for its callers
 STEP: Final = 2  # inside a step or tool body: free, but watched for misuse of ctx and outer data
 HOST: Final = 3  # import time and host code: free
 
+# How a statement ends.
+FALLS: Final = 0
+LEAVES: Final = 1  # return or raise
+JUMPS: Final = 2  # break or continue
+
 # Effects of these rules matter only where replayed code has them itself.
 NOT_TRANSITIVE: Final = frozenset({"RLV113", "RLV206", "RLV207", "RLV208"})
 

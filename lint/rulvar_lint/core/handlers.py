@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.calls import consume
 from rulvar_lint.core.classes import call_special, find_attribute
-from rulvar_lint.core.frame import STEP, Frame, Guard
+from rulvar_lint.core.frame import FALLS, LEAVES, STEP, Frame, Guard
 from rulvar_lint.core.order import order_event
-from rulvar_lint.core.statements import FALLS, LEAVES, assign, exec_block
+from rulvar_lint.core.statements import exec_block
+from rulvar_lint.core.targets import assign
 from rulvar_lint.core.values import (
     Coro,
     Ext,

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.frame import Frame, Loop
+from rulvar_lint.core.frame import FALLS, JUMPS, LEAVES, Frame, Loop
 from rulvar_lint.core.operators import iterate
 from rulvar_lint.core.order import Pending, pending
-from rulvar_lint.core.statements import FALLS, JUMPS, LEAVES, assign, exec_block
+from rulvar_lint.core.statements import exec_block
+from rulvar_lint.core.targets import assign
 from rulvar_lint.core.values import Container, Set, Value, options_of
 
 if TYPE_CHECKING:

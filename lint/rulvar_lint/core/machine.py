@@ -28,6 +28,7 @@ from rulvar_lint.core import (
     region,
     statements,
 )
+from rulvar_lint.core.arguments import Args, bind
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, Frame, StepBody
 from rulvar_lint.core.ledger import Ledger
 from rulvar_lint.core.linker import Files, Linker
@@ -148,7 +149,7 @@ class Machine(Linker, Ledger):
     def effects_of(self, f: Frame, node: ast.AST, func: Value | None) -> dict[str, Cause]:
         """What calling `func` without arguments would do."""
         scratch = Frame(self, f.module, f.decl, PLAIN, f.env, f.outer, f.outer_env)
-        calls.call_value(scratch, node, func, calls.Args([], {}))
+        calls.call_value(scratch, node, func, Args([], {}))
         return scratch.effects
 
     def new_frame(
@@ -204,9 +205,9 @@ class Machine(Linker, Ledger):
             if not isinstance(env.get(name), Ctx):
                 env[name] = Ctx()
 
-    def bind(self, f: Frame, func: Func, args: calls.Args) -> tuple[Env, list[str]]:
+    def bind(self, f: Frame, func: Func, args: Args) -> tuple[Env, list[str]]:
         """Parameters to values."""
-        env, defaulted = calls.bind(f, func, args)
+        env, defaulted = bind(f, func, args)
         self.fill_ctx(func.decl, env)
         return env, defaulted
 

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core import calls, hints
+from rulvar_lint.core.arguments import Args, bind, holds_ctx
 from rulvar_lint.core.classes import external_bases
 from rulvar_lint.core.decls import statements as all_statements
 from rulvar_lint.core.effects import Cause
@@ -56,7 +57,7 @@ def finish(f: Frame) -> None:
 
 def run_closure(f: Frame, func: Func) -> None:
     """Run a closure of replayed code on its own, as replayed code."""
-    env, _ = f.m.bind(f, func, calls.Args([], {}))
+    env, _ = f.m.bind(f, func, Args([], {}))
     f.m.run(func, env, REGION, None, f.depth + 1)
 
 
@@ -76,7 +77,7 @@ def register(f: Frame, node: ast.AST, path: str, func: Func, value: Value | None
         func.decl.flags.add("tool")
 
 
-def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: calls.Args) -> Value | None:
+def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """`define_workflow("name", fn)`, `workflow(name=...)`, `tool(execute=fn)` and the rest of
     rulvar.
     """
@@ -103,7 +104,7 @@ def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: calls.Args) -> Value | 
         return Ext(ext.path)
     for value in args.values():
         calls.escape(f, node, value)
-    if calls.holds_ctx(args):
+    if holds_ctx(args):
         return calls.ctx_work(f, node)
     return Obj(f"{ext.path}()")
 
@@ -212,7 +213,7 @@ def run_all_hosts(m: Machine, module: Module) -> None:
 def run_host(m: Machine, func: Func) -> None:
     """Run a host function for the definitions inside it."""
     frame = m.host_frame(func.decl.module)
-    env, _ = calls.bind(frame, func, calls.Args([], {}))
+    env, _ = bind(frame, func, Args([], {}))
     m.run(func, env, HOST, None, 0)
 
 
@@ -228,7 +229,7 @@ def analyse(m: Machine, func: Func) -> None:
         and func.frame is None
     ):
         bound = [Class(decl.cls) if "classmethod" in decl.flags else m.generic(decl.cls)]
-    env, _ = calls.bind(frame, func, calls.Args(bound, {}))
+    env, _ = bind(frame, func, Args(bound, {}))
     _root_parameters(m, func, env, len(bound) + (func.bound is not None))
     m.run(func, env, REGION, None, 0)
     if decl.wrapped is not None and decl in m.registered:
@@ -249,7 +250,7 @@ def _wrapper(m: Machine, decl: FunctionDecl) -> None:
     node, wrapper = decl.wrapped
     frame = m.new_frame(decl.module, decl, REGION, {})
     scratch = m.new_frame(decl.module, decl, PLAIN, {})
-    calls.call_value(scratch, node, wrapper, calls.Args([None, None], {}))
+    calls.call_value(scratch, node, wrapper, Args([None, None], {}))
     for cause in scratch.effects.values():
         frame.emit(node, cause)
 
@@ -286,7 +287,7 @@ def _is_tracked(f: Frame, node: ast.expr) -> bool:
     return False
 
 
-def outward(f: Frame, node: ast.AST, cause: Cause, func: Func, args: calls.Args) -> None:
+def outward(f: Frame, node: ast.AST, cause: Cause, func: Func, args: Args) -> None:
     """A callee stored ctx in, or changed, what it was given: judged by where that lives."""
     if cause.code == "RLV304":
         receiver = func.bound

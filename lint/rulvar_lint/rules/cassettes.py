@@ -12,7 +12,7 @@ from rulvar_lint.core.values import Const
 from rulvar_lint.rules.wording import plain
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.diagnostic import Diagnostic
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks

@@ -29,7 +29,7 @@ from rulvar_lint.core.values import (
 )
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.values import Ext
@@ -149,7 +149,7 @@ def makes_ctx_work(f: Frame, value: Value | None) -> bool:
 
 
 def _no_args() -> Args:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
 
     return Args([], {})
 

@@ -23,7 +23,7 @@ from rulvar_lint.core.values import (
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.ctxcalls import CtxCall
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
