@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rulvar_lint import warm
-from rulvar_lint.batch import Outcome, is_wanted
+from rulvar_lint.batch import Outcome
 from rulvar_lint.batch import check as check_batch
 from rulvar_lint.cli.main import find_root, settings
 from rulvar_lint.cli.options import UsageError
+from rulvar_lint.core.files import is_wanted, walk
 from rulvar_lint.reporters import text
 
 if TYPE_CHECKING:
@@ -264,7 +265,6 @@ def _colour(args: argparse.Namespace) -> bool:
 
 
 def _show_files(session: Session) -> int:
-    from rulvar_lint.core.files import walk
 
     config = session.config
     names = {

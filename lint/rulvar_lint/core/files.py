@@ -184,3 +184,8 @@ def _folders(path: str) -> Iterator[str]:
     while folder:
         yield folder
         folder = folder.rpartition("/")[0]
+
+
+def is_wanted(path: str, wanted: Iterable[str]) -> bool:
+    """Whether a path is one of those named, or below one."""
+    return any(name in (".", "") or path == name or path.startswith(f"{name}/") for name in wanted)
