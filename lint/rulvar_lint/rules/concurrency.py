@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
 from rulvar_lint.core.functions import is_ctx_work
@@ -29,7 +30,6 @@ from rulvar_lint.core.values import (
 )
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.values import Ext
@@ -140,18 +140,12 @@ def makes_ctx_work(f: Frame, value: Value | None) -> bool:
             if makes_ctx_work(f, option.func):
                 return True
         elif isinstance(option, Func):
-            env, _ = f.m.bind(f, option, _no_args())
+            env, _ = f.m.bind(f, option, Args([], {}))
             if f.m.run(option, env, PLAIN, f.step, f.depth + 1).journals:
                 return True
         elif option.__class__.__name__ == "CtxMember":
             return True
     return False
-
-
-def _no_args() -> Args:
-    from rulvar_lint.core.arguments import Args
-
-    return Args([], {})
 
 
 # RLV303

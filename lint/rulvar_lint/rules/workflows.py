@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.containers import GROWS
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import REGION
+from rulvar_lint.core.freevars import bound_by
 from rulvar_lint.core.values import (
     Container,
     Coro,
@@ -23,7 +24,7 @@ from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.arguments import Args
-    from rulvar_lint.core.frame import Frame
+    from rulvar_lint.core.frame import Frame, Loop
     from rulvar_lint.core.hooks import Hooks
 
 
@@ -106,16 +107,14 @@ def _kept(f: Frame, value: Value | None, born: int, root: ast.AST | None) -> Non
         return
     name = _root(root)
     for loop in f.loops:
-        inside = loop.serial <= born if born >= 0 else _bound_in(f, loop, name)
+        inside = loop.serial <= born if born >= 0 else _bound_in(loop, name)
         if not inside:
             for func in functions:
                 _outlives(f, func, loop.node)
 
 
-def _bound_in(f: Frame, loop: object, name: str) -> bool:
-    from rulvar_lint.core.freevars import bound_by
-
-    return bool(name) and name in bound_by(loop)  # type: ignore[arg-type]
+def _bound_in(loop: Loop, name: str) -> bool:
+    return bool(name) and name in bound_by(loop)
 
 
 def _root(node: ast.AST | None) -> str:
