@@ -20,7 +20,7 @@ from rulvar_lint.core.diagnostic import Diagnostic
 from rulvar_lint.core.files import is_wanted
 from rulvar_lint.core.libraries.catalog import Catalog
 from rulvar_lint.core.machine import Machine
-from rulvar_lint.core.source import DEEP, ParseFailure
+from rulvar_lint.core.source import DEEP, ParseFailure, no_collection
 from rulvar_lint.rules import cassettes, hooks
 from rulvar_lint.rules import comments as comment_rules
 from rulvar_lint.rules.pages import CODES, RULES
@@ -146,7 +146,8 @@ class Project:
         """The analysis that begins in one file."""
         found = self._units.get(path)
         if found is None:
-            found = self._units[path] = self._analyse(path)
+            with no_collection():
+                found = self._units[path] = self._analyse(path)
         return found
 
     def _analyse(self, path: str) -> Unit:
@@ -241,20 +242,15 @@ class Project:
         forgotten.
         """
         found = {}
-        was_enabled = gc.isenabled()
         if release:
             gc.freeze()
-            gc.disable()
-        try:
+        with no_collection():
             for number, path in enumerate(paths, 1):
                 found[path] = self.unit(path)
                 if release:
                     self._release(path)
                     if number % COLLECT_EVERY == 0:
                         gc.collect()
-        finally:
-            if was_enabled:
-                gc.enable()
         return found
 
     def _release(self, path: str) -> None:

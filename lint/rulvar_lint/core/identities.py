@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 IGNORED: Final = names("""label on_error retry replay memoize_outcome limits est_cost stream
 fallback phase returns settle abort_siblings on_item_error""")
 
+_SKIPPED: Final = IGNORED | {"key", "prompt"}
+
 
 def identity_parts(call: CtxCall) -> list[tuple[str, ast.expr]] | None:
     """(name, expression) of what identifies a call; None when arguments are spread and cannot be
@@ -55,11 +57,10 @@ def identity_parts(call: CtxCall) -> list[tuple[str, ast.expr]] | None:
     prompt = call.expr("prompt")
     first = key if key is not None else prompt
     parts = [("prompt", first)] if first is not None else []
-    skip = IGNORED | {"key", "prompt"}
     parts += [
         (name, node)
         for name, node in sorted(args.kw_nodes.items())
-        if name not in skip and not name.startswith("on_") and not _is_none(node)
+        if name not in _SKIPPED and not name.startswith("on_") and not _is_none(node)
     ]
     return parts
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.decls import walk
 from rulvar_lint.core.frame import FALLS, JUMPS, LEAVES, Frame, Loop
 from rulvar_lint.core.operators import iterate
 from rulvar_lint.core.order import Pending, pending
@@ -171,11 +172,13 @@ def _generators(
 
 
 def _has_await(node: ast.AST) -> bool:
-    return any(isinstance(inner, ast.Await) for inner in ast.walk(node))
+    return any(isinstance(inner, ast.Await) for inner in walk(node))
 
 
 def _target_names(target: ast.expr) -> list[str]:
-    return [inner.id for inner in ast.walk(target) if isinstance(inner, ast.Name)]
+    if isinstance(target, ast.Name):
+        return [target.id]
+    return [inner.id for inner in walk(target) if isinstance(inner, ast.Name)]
 
 
 def _close(f: Frame, loops: list[Loop], hidden: dict[str, Any]) -> None:

@@ -6,8 +6,9 @@ import ast
 import itertools
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.ancestry import ancestors, between, start_of
 from rulvar_lint.core.containers import MUTATORS
-from rulvar_lint.core.decls import children, walk
+from rulvar_lint.core.decls import walk
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.freevars import loop_bound, names_in
 from rulvar_lint.core.identities import canonical, identity_parts
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rulvar_lint.core.hooks import Hooks
 
 _JUDGED: Final = frozenset({"agent", "workflow", "await_external", "step", "brief"})
+_COMPARED: Final = 50
 
 
 def install(hooks: Hooks) -> None:
@@ -52,84 +54,52 @@ def _duplicates(f: Frame, calls: list[CtxCall]) -> None:
         text = call.name + ";" + ";".join(f"{name}={canonical(node)}" for name, node in parts)
         groups.setdefault(text, []).append(call)
     repeated = [group for group in groups.values() if len(group) > 1]
-    if repeated and f.decl is not None:
-        body = _Body(f.decl.node)
+    if f.decl is not None:
         for group in repeated:
-            _judge_group(f, group, body)
+            _judge_group(f, group, f.decl.node)
 
 
-def _judge_group(f: Frame, group: list[CtxCall], body: _Body) -> None:
-    group.sort(key=lambda call: _position(call.node))
+def _judge_group(f: Frame, group: list[CtxCall], root: ast.AST) -> None:
+    group.sort(key=lambda call: start_of(call.node))
+    chains = [ancestors(root, call.node) for call in group]
     for index, later in enumerate(group):
-        for earlier in group[:index]:
-            if _same_path(body.parents, earlier.node, later.node) and not body.changed(
-                earlier, later
-            ):
-                line = _position(earlier.node)[0]
-                what = (
-                    f"`ctx.{later.name}` repeats a call of line {line}: only their order tells "
-                    "them apart"
-                )
-                cause = Cause("RLV401", what, f.place(later.node), (), "warning")
-                places = [(f.place(earlier.node), "the first of the two calls")]
-                f.m.report(f, later.node, cause, fix=_add_key(f, later, index), places=places)
-                break
+        for before in range(index - 1, max(-1, index - _COMPARED), -1):
+            if not (chains[before] and chains[index] and _same_path(chains[before], chains[index])):
+                continue
+            # What changed since this call has changed since all calls before it as well.
+            if not _changed(root, chains[before], chains[index], _names_of(later)):
+                _repeats(f, group[before], later, index)
+            break
 
 
-def _position(node: ast.AST) -> tuple[int, int]:
-    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+def _repeats(f: Frame, earlier: CtxCall, later: CtxCall, index: int) -> None:
+    line = start_of(earlier.node)[0]
+    what = f"`ctx.{later.name}` repeats a call of line {line}: only their order tells them apart"
+    cause = Cause("RLV401", what, f.place(later.node), (), "warning")
+    places = [(f.place(earlier.node), "the first of the two calls")]
+    f.m.report(f, later.node, cause, fix=_add_key(f, later, index), places=places)
 
 
-class _Body:
-    """A function body: who contains whom, and where names change."""
+def _names_of(call: CtxCall) -> set[str]:
+    return {name for _, node in identity_parts(call) or () for name in names_in(node)}
 
-    __slots__ = ("events", "parents")
 
-    def __init__(self, root: ast.AST) -> None:
-        self.parents: dict[ast.AST, ast.AST] = {}
-        self.events: list[tuple[tuple[int, int], set[str] | frozenset[str]]] = []
-        todo = [root]
-        while todo:
-            node = todo.pop()
-            for child in children(node):
-                self.parents[child] = node
-                todo.append(child)
-                changed = _changes(child)
-                if changed:
-                    self.events.append((_position(child), changed))
-
-    def changed(self, earlier: CtxCall, later: CtxCall) -> bool:
-        """Whether a variable of the identity may have another value at the second call."""
-        names: set[str] = set()
-        for _, node in identity_parts(later) or ():
-            names |= names_in(node)
-        if not names:
-            return False
-        if any(names & loop_bound(node) for node in self._comprehensions(earlier, later)):
+def _changed(root: ast.AST, earlier: list[ast.AST], later: list[ast.AST], names: set[str]) -> bool:
+    """Whether a variable of the identity may have another value at the second call."""
+    if not names:
+        return False
+    around = set(earlier)
+    for node in later:
+        if node not in around and isinstance(node, _COMPREHENSIONS) and names & loop_bound(node):
             return True
-        start = min(_position(earlier.node), _position(_statement(self.parents, earlier.node)))
-        end = _position(later.node)
-        return any(
-            start <= position <= end and changed & names for position, changed in self.events
-        )
-
-    def _comprehensions(self, earlier: CtxCall, later: CtxCall) -> list[ast.AST]:
-        """The comprehensions around the second call that are not around the first."""
-        outer = set(_chain(self.parents, earlier.node))
-        return [
-            node
-            for node in _chain(self.parents, later.node)
-            if node not in outer
-            and isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
-        ]
+    statement = next((node for node in earlier if isinstance(node, ast.stmt)), earlier[0])
+    start = min(start_of(earlier[0]), start_of(statement))
+    return any(
+        not names.isdisjoint(_changes(node)) for node in between(root, start, start_of(later[0]))
+    )
 
 
-def _chain(parents: dict[ast.AST, ast.AST], node: ast.AST) -> list[ast.AST]:
-    chain = [node]
-    while node in parents:
-        node = parents[node]
-        chain.append(node)
-    return chain
+_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def _branch_of(parent: ast.AST, child: ast.AST) -> str:
@@ -139,9 +109,8 @@ def _branch_of(parent: ast.AST, child: ast.AST) -> str:
     return ""
 
 
-def _same_path(parents: dict[ast.AST, ast.AST], earlier: ast.AST, later: ast.AST) -> bool:
-    """Whether one run can make both calls, the earlier one first."""
-    first, second = _chain(parents, earlier), _chain(parents, later)
+def _same_path(first: list[ast.AST], second: list[ast.AST]) -> bool:
+    """Whether one run can make both calls, the one at the start of `first` first."""
     common = next(node for node in first if node in set(second))
     below, other = first[: first.index(common)], second[: second.index(common)]
     if not below or not other:
@@ -201,12 +170,6 @@ def _leaves_between(common: ast.AST, a: ast.AST, b: ast.AST) -> bool:
     return False
 
 
-def _statement(parents: dict[ast.AST, ast.AST], node: ast.AST) -> ast.AST:
-    while not isinstance(node, ast.stmt) and node in parents:
-        node = parents[node]
-    return node
-
-
 def _changes(node: ast.AST) -> set[str] | frozenset[str]:
     """Names that a node binds or may mutate."""
     cls = node.__class__
@@ -224,6 +187,7 @@ def _changes(node: ast.AST) -> set[str] | frozenset[str]:
 
 
 _NONE: Final[frozenset[str]] = frozenset()
+_FRESH: Final = names("now time random uuid pop popleft get_nowait readline next")
 
 
 def _volatile(node: ast.AST) -> bool:
@@ -232,17 +196,7 @@ def _volatile(node: ast.AST) -> bool:
         if isinstance(inner, ast.Call):
             func = inner.func
             if isinstance(func, ast.Attribute):
-                if func.attr in (
-                    "now",
-                    "time",
-                    "random",
-                    "uuid",
-                    "pop",
-                    "popleft",
-                    "get_nowait",
-                    "readline",
-                    "next",
-                ):
+                if func.attr in _FRESH:
                     return True
             elif isinstance(func, ast.Name) and func.id in ("next", "anext", "input"):
                 return True
@@ -269,6 +223,7 @@ def _add_key(f: Frame, call: CtxCall, index: int) -> object:
 _PURE: Final = names("""str repr len sorted list tuple dict set int float format join json dumps
 strip lower upper min max sum range enumerate zip map filter title capitalize replace split
 round abs bool isoformat model_dump asdict""")
+_HARMLESS: Final = _JUDGED | _PURE | {"log", "parallel", "pipeline"}
 
 
 def _constant_in_loop(f: Frame, call: CtxCall, varying: dict[ast.AST, frozenset[str]]) -> None:
@@ -327,9 +282,7 @@ def _receiver(node: ast.AST) -> set[str]:
 def _is_ctx_method(func: ast.expr) -> bool:
     if isinstance(func, ast.Name):
         return func.id in _PURE
-    return isinstance(func, ast.Attribute) and func.attr in (
-        _JUDGED | _PURE | {"log", "parallel", "pipeline"}
-    )
+    return isinstance(func, ast.Attribute) and func.attr in _HARMLESS
 
 
 def _runs_once(loop: ast.AST, call: ast.AST) -> bool:
