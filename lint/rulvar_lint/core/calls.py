@@ -101,8 +101,11 @@ def unknown_call(f: Frame, node: ast.AST, args: Args) -> Value | None:
         hook(f, node, args)
     func = node.func if isinstance(node, ast.Call) else None
     name = func.attr if func.__class__ is ast.Attribute else ""
-    if name in f.m.named_methods and (args.pos or args.kw):
-        return f.m.named_methods[name](f, node, args)
+    if args.pos or args.kw:
+        if name in f.m.named_methods:
+            return f.m.named_methods[name](f, node, args)
+    elif name in ("keys", "items"):
+        return f.new_seq("keys")  # the views of a mapping, which act like sets in arithmetic
     taint: Taint = None
     if args.pos or args.kw or args.rest is not None:
         for value in args.values():
@@ -195,9 +198,11 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
     result = f.m.run(func, env, mode, f.step, f.depth + 1)
     if f.mode == HOST:
         pass
-    elif region_closure and mode == PLAIN:
-        if f.mode == REGION:
-            f.closure_calls.append((func, node, result.effects))
+    elif region_closure and func.frame is not None:
+        if f.mode == STEP:
+            func.frame.exempt.add(decl)
+        elif f.mode == REGION:
+            func.frame.closure_uses.append((f, func, node))
     elif mode == PLAIN and not decl.trusted:
         for cause in result.effects.values():
             f.emit(node, cause.through(decl.qualname, f.place(node)))

@@ -201,6 +201,7 @@ def _run_thunks(f: Frame, call: CtxCall, value: Value | None, given: list[Value 
             _run_thunks(f, call, option.value, given)
         elif isinstance(option, Func | Partial | Bound | Ext | Class | Inst):
             if isinstance(option, Func) and option.frame is not None:
+                option.frame.closure_uses.append((f, option, call.node))
                 continue
             consume(call_value(f, call.node, option, Args(list(given), {})))
 

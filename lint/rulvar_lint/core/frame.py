@@ -93,7 +93,7 @@ class Frame:
     __slots__ = (
         "alarms",
         "calls",
-        "closure_calls",
+        "closure_uses",
         "closures",
         "coros",
         "decl",
@@ -149,7 +149,7 @@ class Frame:
         self.alarms: list[Guard] = []
         self.coros: list[Coro] = []
         self.closures: list[Func] = []
-        self.closure_calls: list[tuple[Func, ast.AST, dict[str, Cause]]] = []
+        self.closure_uses: list[tuple[Frame, Func, ast.AST]] = []
         self.calls: list[CtxCall] = []
         self.exempt: set[FunctionDecl] = outer.exempt if outer is not None else set()
         self.returned: list[tuple[ast.AST, Value | None]] = []

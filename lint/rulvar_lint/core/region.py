@@ -43,14 +43,16 @@ hikari arc crescent lightbulb temporalio prefect dagster airflow""")
 def finish(f: Frame) -> None:
     """After a replayed function: judge its closures, then let the rules look at the whole."""
     seen: set[FunctionDecl] = set()
-    for func in f.closures:
+    # A function is usually written above those that use it, and how it is used decides.
+    for func in reversed(f.closures):
         if func.decl not in f.exempt and func.decl not in seen:
             seen.add(func.decl)
             run_closure(f, func)
-    for func, node, effects in f.closure_calls:
+    for user, func, node in f.closure_uses:
         if func.decl in f.exempt:
-            for cause in effects.values():
-                f.emit(node, cause.through(func.decl.qualname, f.place(node)))
+            env, _ = f.m.bind(f, func, Args([], {}))
+            for cause in f.m.run(func, env, PLAIN, None, f.depth + 1).effects.values():
+                user.emit(node, cause.through(func.decl.qualname, user.place(node)))
     for hook in f.m.hooks.region_end:
         hook(f)
 
