@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rulvar_lint import warm
-from rulvar_lint.batch import Outcome, is_wanted
+from rulvar_lint.batch import Outcome
 from rulvar_lint.batch import check as check_batch
 from rulvar_lint.cli.main import find_root, settings
 from rulvar_lint.cli.options import UsageError
+from rulvar_lint.core.files import is_wanted, walk
 from rulvar_lint.reporters import text
 
 if TYPE_CHECKING:
@@ -147,7 +148,10 @@ def finish(session: Session, outcome: Outcome, fixed: int) -> int:
     is_text = args.output_format in ("full", "concise", "text")
     note = ""
     if outcome.workflows == 0 and not args.quiet and session.stdin_name is None:
-        note = f"0 workflows found in {outcome.files} Python file{'' if outcome.files == 1 else 's'}.\n"
+        note = (
+            f"0 workflows found in {outcome.files} Python "
+            f"file{'' if outcome.files == 1 else 's'}.\n"
+        )
         (sys.stdout if is_text and not args.output_file else sys.stderr).write(note)
     _remember(session, outcome, report + (note if is_text else ""), "" if is_text else note, code)
     return code
@@ -159,7 +163,7 @@ def _remember(session: Session, outcome: Outcome, output: str, err: str, code: i
         return
     config = session.config
     files = {path: list(stat) for path, stat in outcome.stats.items()}
-    entry = {
+    entry: dict[str, Any] = {
         "root": str(session.root),
         "exclude": list(config.exclude),
         "gitignore": config.respect_gitignore,
@@ -228,9 +232,11 @@ def _machine_report(found: list[Diagnostic], kind: str) -> str:
         return sarif.log(found, RULES, __version__)
     from rulvar_lint.reporters import github
 
-    return {"github": github.annotations, "gitlab": github.code_quality, "junit": github.junit}[
-        kind
-    ](found)
+    return {
+        "github": github.workflow_commands,
+        "gitlab": github.code_quality,
+        "junit": github.junit,
+    }[kind](found)
 
 
 def _source_lines(
@@ -259,7 +265,6 @@ def _colour(args: argparse.Namespace) -> bool:
 
 
 def _show_files(session: Session) -> int:
-    from rulvar_lint.core.files import walk
 
     config = session.config
     names = {

@@ -256,7 +256,8 @@ def _as_text(changes: list[Change], kept: int) -> str:
         for kind in ("re-keyed", "added", "removed")
     }
     lines.append(
-        f"{count['re-keyed']} re-keyed, {count['added']} added, {count['removed']} removed, {kept} unchanged."
+        f"{count['re-keyed']} re-keyed, {count['added']} added, {count['removed']} removed, "
+        f"{kept} unchanged."
     )
     paid = count["re-keyed"] + count["added"]
     if paid:

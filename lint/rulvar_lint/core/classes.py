@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.calls import Args, call_external, call_function, call_value
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import call_external, call_function, call_value
 from rulvar_lint.core.decls import ClassDecl
 from rulvar_lint.core.frame import HOST, STEP
 from rulvar_lint.core.libraries.catalog import canonical
@@ -33,8 +34,8 @@ from rulvar_lint.core.words import names
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
 
-CTX_MEMBERS: Final = names("""agent parallel pipeline step workflow await_external phase log brief now time random
-    uuid budget orchestrate""")
+CTX_MEMBERS: Final = names("""agent parallel pipeline step workflow await_external phase log
+brief now time random uuid budget orchestrate""")
 DATACLASSES: Final = names("""dataclasses.dataclass pydantic.dataclasses.dataclass attr.s attr.attrs
     attr.dataclass attr.define attr.frozen attr.mutable attrs.define attrs.frozen
     attrs.mutable attr.attrib""")
@@ -313,3 +314,23 @@ def store_attribute(
 def call_key(f: Frame, node: ast.AST, func: Value | None, args: list[Value | None]) -> Value | None:
     """Call a function that another one was given as `key=` or `default=`."""
     return call_value(f, node, func, Args(list(args), {})) if func is not None else None
+
+
+def store_target(
+    f: Frame, node: ast.AST, target: ast.Attribute, base: Value | None, value: Value | None
+) -> None:
+    """`base.attr = value`."""
+    if base is None:
+        for hook in f.m.hooks.store:
+            hook(f, node, target, base, target.attr, value)
+    else:
+        store_attribute(f, node, target, base, target.attr, value)
+
+
+def test(f: Frame, node: ast.AST, value: Value) -> None:
+    """A value decides a branch."""
+    if value.taint is not None:
+        for hook in f.m.hooks.sink:
+            hook(f, node, "branch", value)
+    if isinstance(value, Inst):
+        call_special(f, node, value, "__bool__", [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.frame import Frame
 from rulvar_lint.core.order import see_order, use_order
@@ -27,6 +27,9 @@ from rulvar_lint.core.values import (
     options_of,
     with_taint,
 )
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.values import Taint
 
 _MISSING: Final = object()
 STR: Final = Obj("builtins.str")
@@ -225,7 +228,7 @@ def eval_items(f: Frame, elts: list[ast.expr]) -> list[Value | None]:
     items: list[Value | None] = []
     for elt in elts:
         if elt.__class__ is ast.Starred:
-            items.append(Star(f.ev[elt.value.__class__](f, elt.value)))  # type: ignore[attr-defined]
+            items.append(Star(f.ev[elt.value.__class__](f, elt.value)))
         else:
             items.append(f.ev[elt.__class__](f, elt))
     return items
@@ -248,7 +251,7 @@ def eval_tuple(f: Frame, node: ast.Tuple) -> Value | None:
 def _see_stars(f: Frame, node: ast.AST, items: list[Value | None]) -> None:
     for item in items:
         if item.__class__ is Star:
-            see_order(f, node, item.value, "unpacks")  # type: ignore[union-attr]
+            see_order(f, node, item.value, "unpacks")
 
 
 def eval_set(f: Frame, node: ast.Set) -> Value | None:
@@ -305,7 +308,7 @@ def eval_dict(f: Frame, node: ast.Dict) -> Value | None:
 
 def eval_named(f: Frame, node: ast.NamedExpr) -> Value | None:
     value = f.ev[node.value.__class__](f, node.value)
-    f.m.bind_walrus(f, node.target, value)
+    f.env[node.target.id] = value
     return value
 
 
@@ -364,3 +367,8 @@ TABLE: Final[dict[type, Callable[[Frame, Any], Value | None]]] = {
     ast.Yield: eval_yield,
     ast.YieldFrom: eval_yield_from,
 }
+
+
+def tainted_text(taint: Taint) -> Value:
+    """A string."""
+    return STR if taint is None else Obj("builtins.str", taint)

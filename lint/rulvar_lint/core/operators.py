@@ -170,7 +170,7 @@ def text_arguments(f: Frame, node: ast.AST, value: Value | None) -> None:
 
 
 def iterate(f: Frame, node: ast.AST, value: Value | None) -> Value | None:
-    """The elements that a `for` over `value` sees. Special methods of project classes are called."""
+    """The elements that a `for` over `value` sees. Special methods of classes are called."""
     found: Value | None = None
     for option in options_of(value):
         found = join(found, _elements(f, node, option))
@@ -191,7 +191,7 @@ def _elements(f: Frame, node: ast.AST, value: Value) -> Value | None:
                 return iterate(f, node, made)
         return None
     if isinstance(value, Obj | Bound) or hasattr(value, "path"):
-        path = getattr(value, "path", None) or getattr(value, "type", "")
+        path = str(getattr(value, "path", None) or getattr(value, "type", ""))
         element = f.m.catalog.element(path)
         if element is not None:
             return Obj(element, value.taint)

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, PLAIN
-from rulvar_lint.core.values import Bound, Container, Dict, Seq, Set, Star, Union, Value
+from rulvar_lint.core.values import (
+    Bound,
+    Container,
+    Dict,
+    Seq,
+    Set,
+    Star,
+    Union,
+    Value,
+    element_of,
+    join,
+)
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -144,7 +155,7 @@ def see_order(frame: Frame, node: ast.AST, value: Value | None, verb: str) -> bo
 
 
 def order_event(frame: Frame, node: ast.AST) -> None:
-    """Something happens whose sequence matters: report the arbitrary orders of the loops it is in."""
+    """Something happens whose sequence matters: report the arbitrary orders of its loops."""
     for loop in frame.loops:
         if loop.order is not None:
             found, loop.order = loop.order, None
@@ -197,3 +208,29 @@ def rebase(
         copy = Dict(value.entries, value.elem, value.home)
     copy.order = Pending(frame, node, order.cause.through(name, frame.place(node)))
     return copy
+
+
+def augment_container(f: Frame, node: ast.AST, container: Container, value: Value | None) -> None:
+    """`container += value` and the like."""
+    if isinstance(value, Container):
+        container.elem = join(container.elem, element_of(value))
+        if isinstance(container, Seq):
+            container.order = container.order or order_of(f, node, value, "extends a list by")
+    if isinstance(container, Set):
+        container.stable = container.stable and isinstance(value, Set) and value.stable
+    grow(f, node, container)
+
+
+def yielded(f: Frame, node: ast.AST, value: Value | None) -> None:
+    """`yield value`."""
+    f.yielded = join(f.yielded, value)
+    f.m.consume(value)
+    found = loop_order(f)
+    if found is not None:
+        f.yield_order = f.yield_order or found
+
+
+def yielded_from(f: Frame, node: ast.YieldFrom, value: Value | None) -> None:
+    """`yield from value`."""
+    f.yielded = join(f.yielded, f.m.elements(f, node, value))
+    f.yield_order = f.yield_order or order_of(f, node, value, "yields from")

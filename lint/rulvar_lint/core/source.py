@@ -5,11 +5,14 @@ only here.
 from __future__ import annotations
 
 import ast
+import gc
 import io
 import re
 import sys
 import tokenize
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -145,3 +148,15 @@ def parse(data: bytes) -> ast.Module | ParseFailure:
         return ParseFailure(1, 1, "nested too deeply to be parsed")
     finally:
         sys.setrecursionlimit(limit)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Hold the cyclic garbage collector back: a new tree makes it run for nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -11,6 +11,7 @@ from rulvar_lint.rules import (
     ambient,
     cassettes,
     concurrency,
+    dependencies,
     flow,
     handlers,
     identity,
@@ -32,6 +33,7 @@ _FAMILIES: Final = (
     handlers,
     workflows,
     identity,
+    dependencies,
     cassettes,
 )
 

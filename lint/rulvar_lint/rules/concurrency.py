@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
 from rulvar_lint.core.functions import is_ctx_work
@@ -29,22 +30,22 @@ from rulvar_lint.core.values import (
 )
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.values import Ext
 
-COMBINATORS: Final = """asyncio.gather asyncio.wait asyncio.as_completed asyncio.create_task asyncio.ensure_future
-asyncio.TaskGroup.create_task asyncio.AbstractEventLoop.create_task asyncio.run_coroutine_threadsafe
-anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start trio.Nursery.start_soon trio.Nursery.start
-aiostream.stream.merge aiometer.run_all asyncer.TaskGroup.soonify"""
+COMBINATORS: Final = """asyncio.gather asyncio.wait asyncio.as_completed asyncio.create_task
+asyncio.ensure_future asyncio.TaskGroup.create_task asyncio.AbstractEventLoop.create_task
+asyncio.run_coroutine_threadsafe anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
+trio.Nursery.start_soon trio.Nursery.start aiostream.stream.merge aiometer.run_all
+asyncer.TaskGroup.soonify"""
 _STARTERS: Final = frozenset({"start_soon", "start", "soonify", "run_all"})
-THREADS: Final = """asyncio.to_thread asyncio.AbstractEventLoop.run_in_executor threading.Thread threading.Timer
-concurrent.futures.ThreadPoolExecutor.submit concurrent.futures.ThreadPoolExecutor.map
-concurrent.futures.ProcessPoolExecutor.submit concurrent.futures.ProcessPoolExecutor.map
-multiprocessing.Process anyio.to_thread.run_sync trio.to_thread.run_sync _thread.start_new_thread
-multiprocessing.Pool.apply multiprocessing.Pool.apply_async multiprocessing.Pool.map
-asgiref.sync.sync_to_async"""
+THREADS: Final = """asyncio.to_thread asyncio.AbstractEventLoop.run_in_executor threading.Thread
+threading.Timer concurrent.futures.ThreadPoolExecutor.submit
+concurrent.futures.ThreadPoolExecutor.map concurrent.futures.ProcessPoolExecutor.submit
+concurrent.futures.ProcessPoolExecutor.map multiprocessing.Process anyio.to_thread.run_sync
+trio.to_thread.run_sync _thread.start_new_thread multiprocessing.Pool.apply
+multiprocessing.Pool.apply_async multiprocessing.Pool.map asgiref.sync.sync_to_async"""
 
 
 def install(hooks: Hooks) -> None:
@@ -95,7 +96,10 @@ def _combined(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if not work and ext.path.rpartition(".")[2] in _STARTERS and args.pos:
         work = _starts_ctx_work(f, node, args)
     if work:
-        what = f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the engine"
+        what = (
+            f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the "
+            "engine"
+        )
         f.effect(node, "RLV302", what, fix=_to_parallel(f, node, ext))
 
 
@@ -136,18 +140,12 @@ def makes_ctx_work(f: Frame, value: Value | None) -> bool:
             if makes_ctx_work(f, option.func):
                 return True
         elif isinstance(option, Func):
-            env, _ = f.m.bind(f, option, _no_args())
+            env, _ = f.m.bind(f, option, Args([], {}))
             if f.m.run(option, env, PLAIN, f.step, f.depth + 1).journals:
                 return True
         elif option.__class__.__name__ == "CtxMember":
             return True
     return False
-
-
-def _no_args() -> Args:
-    from rulvar_lint.core.calls import Args
-
-    return Args([], {})
 
 
 # RLV303

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core import annotations
+from rulvar_lint.core import hints
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import STEP, Guard
 from rulvar_lint.core.values import Ext, Obj, Seq, Star, Value, options_of
@@ -223,7 +223,7 @@ def _decorators(f: Frame) -> None:
     decl = f.decl
     if decl is None or not decl.decorators:
         return
-    if not (annotations.ctx_parameters(f.m, decl) or decl in f.m.registered or f.journals):
+    if not (hints.ctx_parameters(f.m, decl) or decl in f.m.registered or f.journals):
         return
     for node, head in decl.decorators:
         if isinstance(head, Ext | Obj):

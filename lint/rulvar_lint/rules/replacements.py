@@ -10,7 +10,7 @@ from rulvar_lint.core.frame import REGION
 from rulvar_lint.core.values import Ext
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.findings import Finding
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks

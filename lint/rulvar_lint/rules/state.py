@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core import annotations, usage
+from rulvar_lint.core import hints, usage
 from rulvar_lint.core.classes import external_bases, fields_of
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
@@ -26,16 +26,16 @@ from rulvar_lint.core.values import (
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.decls import ClassDecl, Field, Module
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
 _CAPTURED: Final = names("RLV101 RLV102 RLV103 RLV107 RLV108 RLV203")
-_CACHES: Final = names("""functools.cache functools.lru_cache functools.cached_property cachetools.cached
-    cachetools.func.ttl_cache cachetools.func.lru_cache async_lru.alru_cache
-    aiocache.cached aiocache.cached_stampede asyncache.cached joblib.Memory
-    diskcache.Cache.memoize cached_property.cached_property methodtools.lru_cache""")
+_CACHES: Final = names("""functools.cache functools.lru_cache functools.cached_property
+cachetools.cached cachetools.func.ttl_cache cachetools.func.lru_cache async_lru.alru_cache
+aiocache.cached aiocache.cached_stampede asyncache.cached joblib.Memory diskcache.Cache.memoize
+cached_property.cached_property methodtools.lru_cache""")
 
 
 def install(hooks: Hooks) -> None:
@@ -277,7 +277,7 @@ def _caches(f: Frame) -> None:
     decl = f.decl
     if decl is None or not decl.decorators:
         return
-    if not (annotations.ctx_parameters(f.m, decl) or decl in f.m.registered or f.journals):
+    if not (hints.ctx_parameters(f.m, decl) or decl in f.m.registered or f.journals):
         return
     for node, head in decl.decorators:
         if isinstance(head, Ext) and head.path in _CACHES:

@@ -29,11 +29,11 @@ from rulvar_lint.core.values import (
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.ctxcalls import CtxCall
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
-    from rulvar_lint.core.machine import Result
+    from rulvar_lint.core.memory import Result
 
 
 def install(hooks: Hooks) -> None:
@@ -129,9 +129,9 @@ def _is_eager(f: Frame, expr: ast.expr, fn: Value | None) -> bool:
     return _called_value_is_data(f, expr)
 
 
-_MAKERS: Final = names("""functools.partial operator.itemgetter operator.attrgetter operator.methodcaller
-    functools.partialmethod functools.lru_cache functools.cache functools.wraps
-    functools.singledispatch builtins.getattr""")
+_MAKERS: Final = names("""functools.partial operator.itemgetter operator.attrgetter
+operator.methodcaller functools.partialmethod functools.lru_cache functools.cache
+functools.wraps functools.singledispatch builtins.getattr""")
 
 
 def _called_value_is_data(f: Frame, expr: ast.Call) -> bool:

@@ -23,7 +23,7 @@ from rulvar_lint.core.values import (
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.ctxcalls import CtxCall
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
@@ -63,9 +63,9 @@ _STABLE_BASES: Final = (
     "sqlmodel.",
     "msgspec.",
 )
-_INERT_BASES: Final = names("""builtins.object abc.ABC typing.Generic typing.Protocol typing_extensions.Protocol
-    contextlib.AbstractContextManager contextlib.AbstractAsyncContextManager
-    collections.abc.Callable""")
+_INERT_BASES: Final = names("""builtins.object abc.ABC typing.Generic typing.Protocol
+typing_extensions.Protocol contextlib.AbstractContextManager
+contextlib.AbstractAsyncContextManager collections.abc.Callable""")
 
 
 def has_default_repr(inst: Inst) -> bool:
@@ -149,7 +149,7 @@ def _constant_text(node: ast.AST | None) -> str | None:
     if isinstance(node, ast.JoinedStr) and all(
         isinstance(part, ast.Constant) for part in node.values
     ):
-        return "".join(part.value for part in node.values if isinstance(part, ast.Constant))
+        return "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
     return None
 
 
@@ -215,7 +215,8 @@ def _exc_info(f: Frame, node: ast.AST, value: Value) -> None:
 
 
 def _dumps(f: Frame, node: ast.AST, args: Args, value: Value) -> Value:
-    """Serialising without sorted keys is remembered, and reported only if it reaches an identity."""
+    """Serialising without sorted keys is remembered, and reported only if it reaches an
+    identity."""
     if f.mode != REGION or not isinstance(node, ast.Call):
         return value
     keys = args.kw.get("sort_keys")

@@ -1,4 +1,4 @@
-"""From findings to diagnostics: the message, the chain as related places, and the edits of a fix."""
+"""From findings to diagnostics: the message, the chain as related places, and the edits."""
 
 from __future__ import annotations
 
@@ -12,11 +12,23 @@ if TYPE_CHECKING:
     from rulvar_lint.core.findings import Finding
 
 _SINKS: Final = {
-    "prompt": "it flows into the prompt on {line} and re-keys the call, which is paid again on every resume",
-    "key": "it flows into the key on {line} and re-keys the call, which is paid again on every resume",
-    "deps": "it flows into the deps on {line} and re-keys the step, which runs again on every resume",
-    "args": "it flows into the arguments on {line} and re-keys the child, which runs again on every resume",
-    "identity": "it is part of the identity of the call on {line}, which is paid again on every resume",
+    "prompt": (
+        "it flows into the prompt on {line} and re-keys the call, which is paid again on every "
+        "resume"
+    ),
+    "key": (
+        "it flows into the key on {line} and re-keys the call, which is paid again on every resume"
+    ),
+    "deps": (
+        "it flows into the deps on {line} and re-keys the step, which runs again on every resume"
+    ),
+    "args": (
+        "it flows into the arguments on {line} and re-keys the child, which runs again on every "
+        "resume"
+    ),
+    "identity": (
+        "it is part of the identity of the call on {line}, which is paid again on every resume"
+    ),
     "label": "it flows into the label on {line}",
     "branch": "the branch taken on {line} can differ on replay",
     "result": "the result differs between the run and its replay",
@@ -164,16 +176,11 @@ def _argument(finding: Finding, node: ast.AST, text: str, line: int, end: int) -
     """An argument behind the last one of a call."""
     if not isinstance(node, ast.Call):
         return None
-    last: ast.AST | None = None
-    for part in (*node.args, *(keyword.value for keyword in node.keywords)):
-        if last is None or (part.end_lineno or 0, part.end_col_offset or 0) > (
-            last.end_lineno,
-            last.end_col_offset,
-        ):  # type: ignore[attr-defined]
-            last = part
     path = finding.module.path
-    if last is None:
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    ends = [(part.end_lineno or 0, part.end_col_offset or 0) for part in given]
+    if not ends:
         return Edit(path, line, end - 1, line, end - 1, text)
-    last_line: int = last.end_lineno  # type: ignore[attr-defined]
-    column = finding.module.source.column(last_line, last.end_col_offset)  # type: ignore[attr-defined]
+    last_line, offset = max(ends)
+    column = finding.module.source.column(last_line, offset)
     return Edit(path, last_line, column, last_line, column, f", {text}")

@@ -1,4 +1,5 @@
-"""RLV309, RLV311: thunks that see the wrong loop variable, and functions that cannot be workflows."""
+"""RLV309, RLV311: thunks that see the wrong loop variable, and functions that cannot be
+workflows."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.containers import GROWS
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import REGION
+from rulvar_lint.core.freevars import bound_by
 from rulvar_lint.core.values import (
     Container,
     Coro,
@@ -21,8 +23,8 @@ from rulvar_lint.core.values import (
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
-    from rulvar_lint.core.frame import Frame
+    from rulvar_lint.core.arguments import Args
+    from rulvar_lint.core.frame import Frame, Loop
     from rulvar_lint.core.hooks import Hooks
 
 
@@ -105,16 +107,14 @@ def _kept(f: Frame, value: Value | None, born: int, root: ast.AST | None) -> Non
         return
     name = _root(root)
     for loop in f.loops:
-        inside = loop.serial <= born if born >= 0 else _bound_in(f, loop, name)
+        inside = loop.serial <= born if born >= 0 else _bound_in(loop, name)
         if not inside:
             for func in functions:
                 _outlives(f, func, loop.node)
 
 
-def _bound_in(f: Frame, loop: object, name: str) -> bool:
-    from rulvar_lint.core.freevars import bound_by
-
-    return bool(name) and name in bound_by(loop)  # type: ignore[arg-type]
+def _bound_in(loop: Loop, name: str) -> bool:
+    return bool(name) and name in bound_by(loop)
 
 
 def _root(node: ast.AST | None) -> str:
@@ -159,8 +159,8 @@ def _store(
         _kept(f, value, -1, target)
 
 
-_KEEPERS: Final = GROWS | names("""register submit add_task schedule enqueue subscribe on add_callback
-    add_done_callback start_soon create_task""")
+_KEEPERS: Final = GROWS | names("""register submit add_task schedule enqueue subscribe on
+add_callback add_done_callback start_soon create_task""")
 
 
 def _unknown_call(f: Frame, node: ast.AST, args: Args) -> None:

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 _SAFETY: Final = {
     "safe": "`--fix` applies the fix.",
-    "unsafe": "`--fix --unsafe-fixes` applies the fix: it can change what a call is keyed by, or what a value is.",
+    "unsafe": (
+        "`--fix --unsafe-fixes` applies the fix: it can change what a call is keyed by, or what a "
+        "value is."
+    ),
     "manual": "An editor offers a change; it is never applied by itself.",
     "none": "There is no automatic fix.",
 }
