@@ -103,6 +103,13 @@ def get_attribute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     return None
 
 
+def open_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`open` and its like; what is read from a binary file is bytes."""
+    mode = args.get(0 if ext.path == "pathlib.Path.open" else 1, "mode")
+    binary = isinstance(mode, Const) and isinstance(mode.value, str) and "b" in mode.value
+    return Obj("io.RawIOBase" if binary else "io.IOBase", args.taint(), node)
+
+
 def property_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """`name = property(getter, setter)` in a class body."""
     getter, setter = args.get(0, "fget"), args.get(1, "fset")
@@ -293,6 +300,9 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.range": range_,
     "builtins.getattr": get_attribute,
     "builtins.setattr": set_attribute,
+    "builtins.open": open_,
+    "io.open": open_,
+    "pathlib.Path.open": open_,
     "builtins.property": property_,
     "functools.partial": partial,
     "functools.partialmethod": partial,
