@@ -28,6 +28,7 @@ from rulvar.engine.guard import Guard
 from rulvar.engine.options import transcripts_of
 from rulvar.engine.run import Run
 from rulvar.engine.workflow import Workflow
+from rulvar.errors import DeterminismError, JournalMissError
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.shake.ctx import ChildCall, Pace, ReplayCtx
 from rulvar.testing.shake.loop import ReplayLoop
@@ -39,12 +40,17 @@ LIMIT_S = 5.0
 """How long a replay may take; what hangs longer waits for something that a replay cannot give."""
 
 
+_STOPS = frozenset({JournalMissError.code, DeterminismError.code})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """The calls of a segment and how it ended.
 
     Attributes:
-        stopped: it ended at a call that the journal does not serve.
+        error: message of the error that it ended with.
+        stopped: something from outside ended it: a call that the journal does not serve, or the
+            determinism guard.
         finished: False when the time ran out.
         children: the child workflows that were asked for.
     """
@@ -80,8 +86,8 @@ def trace_of(record: SegmentRecord) -> Trace:
         claims=record.claims,
         status=record.status,
         output_hash=record.output_hash,
-        error=record.error,
-        stopped=record.strict and bool(record.claims) and record.claims[-1].action in ("live", "rerun"),
+        error=None if record.error is None else record.error.message,
+        stopped=record.error is not None and record.error.code in _STOPS,
     )
 
 
@@ -165,8 +171,7 @@ async def _replay(
     """Replay; return whether it came to an end by itself."""
     store = InMemoryStore()
     store.append_now(recorded.run_id, recorded.journal)
-    if recorded.budget_usd is not None:
-        await store.save_meta(recorded.run_id, {"budgetUsd": recorded.budget_usd})
+    await store.save_meta(recorded.run_id, {"budgetUsd": recorded.budget_usd})
     args = None if recorded.args is None else decode_json(recorded.args)
     handle = _engine_over(engine, store, observer, pace).resume(
         recorded.run_id, workflow, args=args, dry_run=True
