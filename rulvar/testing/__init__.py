@@ -85,6 +85,12 @@ if TYPE_CHECKING:
     from rulvar.testing.matchers import (
         assert_under_budget as assert_under_budget,
     )
+    from rulvar.testing.minimize.minimization import (
+        MinimizedRun as MinimizedRun,
+    )
+    from rulvar.testing.minimize.minimization import (
+        minimize_run as minimize_run,
+    )
     from rulvar.testing.recorder import record as record
     from rulvar.testing.replayer import ReplayAdapter as ReplayAdapter
     from rulvar.testing.replayer import replay as replay
@@ -113,6 +119,7 @@ _HOMES = {
     "MAX_LIVE_SMOKE_ATTEMPTS": "rulvar.testing.live",
     "MAX_LIVE_SMOKE_DELAY_MS": "rulvar.testing.live",
     "MissDiagnosis": "rulvar.testing.diagnose",
+    "MinimizedRun": "rulvar.testing.minimize.minimization",
     "Redactor": "rulvar.contracts.redaction",
     "Replay": "rulvar.testing.journal_replay",
     "ReplayAdapter": "rulvar.testing.replayer",
@@ -133,6 +140,7 @@ _HOMES = {
     "list_cassettes": "rulvar.testing.cassette_listing",
     "live_test_enabled": "rulvar.testing.live",
     "merge_cassettes": "rulvar.testing.cassette_changes",
+    "minimize_run": "rulvar.testing.minimize.minimization",
     "prune_cassette": "rulvar.testing.cassette_changes",
     "read_cassette": "rulvar.testing.cassette",
     "read_report": "rulvar.testing.report",
@@ -156,6 +164,7 @@ __all__ = [
     "FakeAdapter",
     "FakeCall",
     "LiveSmoke",
+    "MinimizedRun",
     "MissDiagnosis",
     "Redactor",
     "Replay",
@@ -177,6 +186,7 @@ __all__ = [
     "list_cassettes",
     "live_test_enabled",
     "merge_cassettes",
+    "minimize_run",
     "prune_cassette",
     "read_cassette",
     "read_report",

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rulvar.cli.arguments import add_json, add_store
-from rulvar.cli.bundle import Bundle, encode_bundle
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
@@ -20,6 +19,7 @@ from rulvar.cli.terminal import Terminal
 from rulvar.cli.version import installed_version
 from rulvar.cli.workspace import Workspace
 from rulvar.errors import ConfigError
+from rulvar.stores.bundle import Bundle, encode_bundle
 
 if TYPE_CHECKING:
     from rulvar.contracts.entries import JournalEntry

@@ -14,7 +14,7 @@ import random
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,7 +48,7 @@ class Trace:
     """The calls of a segment and how it ended.
 
     Attributes:
-        error: message of the error that it ended with.
+        error, error_code: of the error that it ended with.
         stopped: something from outside ended it: a call that the journal does not serve, or the
             determinism guard.
         finished: False when the time ran out.
@@ -59,6 +59,7 @@ class Trace:
     status: str = ""
     output_hash: str | None = None
     error: str | None = None
+    error_code: str | None = None
     stopped: bool = False
     finished: bool = True
     children: tuple[ChildCall, ...] = ()
@@ -87,6 +88,7 @@ def trace_of(record: SegmentRecord) -> Trace:
         status=record.status,
         output_hash=record.output_hash,
         error=None if record.error is None else record.error.message,
+        error_code=None if record.error is None else record.error.code,
         stopped=record.error is not None and record.error.code in _STOPS,
     )
 
@@ -97,18 +99,20 @@ def trace_replay(
     recorded: RecordedSegment,
     *,
     lateness: random.Random | None = None,
+    on_run: Callable[[Run], None] | None = None,
 ) -> Trace:
     """Run a workflow on the journal of a recorded segment.
 
     Args:
         engine: whose profiles, routing and registries hold; it is not used otherwise.
         lateness: draws how late the served calls return, so that they finish in another order.
+        on_run: is called with the run before its body starts.
     """
     found: list[Trace] = []
     context = copy_context()
 
     def run() -> None:
-        found.append(_in_own_loop(engine, workflow, recorded, lateness))
+        found.append(_in_own_loop(engine, workflow, recorded, Pace(lateness, on_run)))
 
     thread = threading.Thread(target=context.run, args=(run,), daemon=True, name="rulvar shake")
     with _silence():
@@ -143,11 +147,9 @@ class _Observer:
         """Nothing to see: the guard is off."""
 
 
-def _in_own_loop(
-    engine: Engine, workflow: Workflow[Any], recorded: RecordedSegment, lateness: random.Random | None
-) -> Trace:
-    observer, pace = _Observer(), Pace(lateness)
-    loop = ReplayLoop(lateness)
+def _in_own_loop(engine: Engine, workflow: Workflow[Any], recorded: RecordedSegment, pace: Pace) -> Trace:
+    observer = _Observer()
+    loop = ReplayLoop(pace.lateness)
     guard = NetworkGuard(lambda: "shake")
     guard.install()
     try:
@@ -220,6 +222,7 @@ def _ignore(unraisable: Any) -> None:
 
 def _engine_over(engine: Engine, store: InMemoryStore, observer: _Observer, pace: Pace) -> Engine:
     def ctx_of(run: Run) -> Ctx:
+        pace.meet(run)
         return ReplayCtx(run, pace)
 
     other = copy.copy(engine)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest_project import Project
 
-FAULTS = '''
+FAULTS = """
 import asyncio
 import datetime as dt
 import glob
@@ -217,7 +217,7 @@ async def result(ctx, args):
 
 
 ALL = [value for value in list(globals().values()) if type(value).__name__ == "Workflow"]
-'''
+"""
 TEST = """
 import random
 
