@@ -118,6 +118,7 @@ class _Minimization:
         self._run = run
         self._args = None if args is None else decode_json(journal_form(args, "args"))
         self._redactor = redactor
+        _check_args(run, self._args)
         self._recorded = self._replay(run.entries, self._args)
         if not self._recorded.finished:
             raise ConfigError(
@@ -234,6 +235,16 @@ class _Minimization:
         if args is not None:
             meta["argsHash"] = hash_args(args)
         return meta
+
+
+def _check_args(run: Bundle, args: Any) -> None:
+    """Refuse other arguments than those whose hash is in the meta row."""
+    recorded, salt = run.meta.get("argsHash"), run.meta.get("argsSalt")
+    if recorded is not None and hash_args(args, salt if isinstance(salt, str) else None) != recorded:
+        raise ConfigError(
+            f"run {run.run_id!r}: args are not those that the run was started with; pass the same",
+            data={"field": "args", "runId": run.run_id},
+        )
 
 
 def _with_output(entry: JournalEntry, output_hash: str | None) -> JournalEntry:
