@@ -105,6 +105,18 @@ if TYPE_CHECKING:
     from rulvar.testing.responders import (
         fake_wire_error as fake_wire_error,
     )
+    from rulvar.testing.shake.entrances import (
+        shake_journal as shake_journal,
+    )
+    from rulvar.testing.shake.entrances import (
+        shake_tests as shake_tests,
+    )
+    from rulvar.testing.shake.report import (
+        ShakeMove as ShakeMove,
+    )
+    from rulvar.testing.shake.report import (
+        ShakeReport as ShakeReport,
+    )
 
 _HOMES = {
     "AdapterConformance": "rulvar.testing.conformance",
@@ -124,6 +136,8 @@ _HOMES = {
     "Replay": "rulvar.testing.journal_replay",
     "ReplayAdapter": "rulvar.testing.replayer",
     "ReplayReport": "rulvar.testing.report",
+    "ShakeMove": "rulvar.testing.shake.report",
+    "ShakeReport": "rulvar.testing.shake.report",
     "StoreConformance": "rulvar.testing.conformance",
     "TestEngine": "rulvar.testing.engine",
     "adapter_conformance": "rulvar.testing.conformance",
@@ -150,6 +164,8 @@ _HOMES = {
     "request_hash": "rulvar.contracts.request_hash",
     "run_live_smoke": "rulvar.testing.live",
     "scripted_model": "rulvar.testing.fake",
+    "shake_journal": "rulvar.testing.shake.entrances",
+    "shake_tests": "rulvar.testing.shake.entrances",
 }
 
 __all__ = [
@@ -170,6 +186,8 @@ __all__ = [
     "Replay",
     "ReplayAdapter",
     "ReplayReport",
+    "ShakeMove",
+    "ShakeReport",
     "StoreConformance",
     "TestEngine",
     "adapter_conformance",
@@ -196,6 +214,8 @@ __all__ = [
     "request_hash",
     "run_live_smoke",
     "scripted_model",
+    "shake_journal",
+    "shake_tests",
 ]
 
 
