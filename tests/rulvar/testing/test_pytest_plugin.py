@@ -484,3 +484,96 @@ def test_anyio_runs_the_tests_as_well(project: Project) -> None:
     for line in ("1 model call: 1 live", "1 model call: 1 hit"):
         run = project.pytest("-p", "anyio.pytest_plugin", "-p", "no:asyncio")
         assert line in run.stdout, run.stdout + run.stderr
+
+
+SHARED = """
+import pytest
+from rulvar import Engine, workflow
+from rulvar.testing import FakeAdapter
+
+
+@workflow(name="ask")
+async def ask(ctx, args):
+    return await ctx.agent(args["prompt"])
+
+
+def live():
+    return FakeAdapter({"*": lambda call: "re: " + call.prompt}, id="model")
+
+
+@pytest.mark.rulvar_cassette("shared")
+class TestShared:
+    @pytest.mark.parametrize("prompt", ["one", "two", "one again", "one"])
+    async def test_ask(self, cassette, prompt):
+        async with Engine(adapters=cassette.adapters(live), routing={"loop": "model:m"}) as engine:
+            outcome = await engine.run(ask, {"prompt": prompt}).result()
+        assert outcome.value == "re: " + prompt
+"""
+
+
+@pytest.mark.parametrize("mode", ["once", "all"])
+def test_tests_that_share_a_cassette_add_to_one_recording(project: Project, mode: str) -> None:
+    project.write("test_shared.py", SHARED)
+    for _ in range(2):  # a later run begins anew with all, and replays with once
+        done = project.pytest(f"--rulvar-record={mode}")
+        assert done.returncode == 0, done.stdout
+        rows = read_cassette(project.folder / "cassettes" / "shared.jsonl").rows
+        assert [row.request["messages"][0]["parts"][0]["text"] for row in rows] == ["one", "two", "one again"]
+    done = project.pytest("--rulvar-replay=strict", "--rulvar-unused=fail")
+    assert done.returncode == 0, done.stdout
+    assert "4 hits" in done.stdout
+
+
+RECORDING_SIDE_BY_SIDE = """
+import asyncio
+import os
+import pytest
+from pathlib import Path
+from rulvar import Engine, workflow
+from rulvar.testing import FakeAdapter
+
+
+@workflow(name="ask")
+async def ask(ctx, args):
+    return await ctx.agent(args["prompt"])
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+@pytest.mark.rulvar_cassette("shared", record_mode="all")
+async def test_ask(cassette, name):
+    here = Path(os.environ["MEET"])
+    adapters = cassette.adapters(FakeAdapter({"*": "ok"}, id="model"))
+    (here / name).touch()
+    for _ in range(400):  # both are recording now, or one of them was refused
+        if len(list(here.iterdir())) == 2:
+            break
+        await asyncio.sleep(0.05)
+    async with Engine(adapters=adapters, routing={"loop": "model:m"}) as engine:
+        assert (await engine.run(ask, {"prompt": name}).result()).status == "ok"
+"""
+
+
+def test_two_workers_do_not_record_one_cassette_at_a_time(project: Project, tmp_path: Path) -> None:
+    project.write("test_side.py", RECORDING_SIDE_BY_SIDE)
+    project.write(
+        "conftest.py",
+        """
+        import os, pytest
+        from pathlib import Path
+
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_makereport(item, call):
+            report = yield
+            if call.when == "call" and report.failed:  # tell the other one not to wait
+                Path(os.environ["MEET"], "refused").touch()
+            return report
+        """,
+    )
+    meet = tmp_path / "meet"
+    meet.mkdir()
+    done = project.pytest("-p", "xdist.plugin", "-n", "2", MEET=str(meet))
+    assert "1 failed, 1 passed" in done.stdout
+    assert "another recorder is active on this cassette" in done.stdout
+    assert len(read_cassette(project.folder / "cassettes" / "shared.jsonl").rows) == 1
+    left = sorted(path.name for path in (project.folder / "cassettes").iterdir())
+    assert left == ["shared.jsonl"]
