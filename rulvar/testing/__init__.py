@@ -85,6 +85,12 @@ if TYPE_CHECKING:
     from rulvar.testing.matchers import (
         assert_under_budget as assert_under_budget,
     )
+    from rulvar.testing.minimize.minimization import (
+        MinimizedRun as MinimizedRun,
+    )
+    from rulvar.testing.minimize.minimization import (
+        minimize_run as minimize_run,
+    )
     from rulvar.testing.recorder import record as record
     from rulvar.testing.replayer import ReplayAdapter as ReplayAdapter
     from rulvar.testing.replayer import replay as replay
@@ -98,6 +104,18 @@ if TYPE_CHECKING:
     )
     from rulvar.testing.responders import (
         fake_wire_error as fake_wire_error,
+    )
+    from rulvar.testing.shake.entrances import (
+        shake_journal as shake_journal,
+    )
+    from rulvar.testing.shake.entrances import (
+        shake_tests as shake_tests,
+    )
+    from rulvar.testing.shake.report import (
+        ShakeMove as ShakeMove,
+    )
+    from rulvar.testing.shake.report import (
+        ShakeReport as ShakeReport,
     )
 
 _HOMES = {
@@ -113,10 +131,13 @@ _HOMES = {
     "MAX_LIVE_SMOKE_ATTEMPTS": "rulvar.testing.live",
     "MAX_LIVE_SMOKE_DELAY_MS": "rulvar.testing.live",
     "MissDiagnosis": "rulvar.testing.diagnose",
+    "MinimizedRun": "rulvar.testing.minimize.minimization",
     "Redactor": "rulvar.contracts.redaction",
     "Replay": "rulvar.testing.journal_replay",
     "ReplayAdapter": "rulvar.testing.replayer",
     "ReplayReport": "rulvar.testing.report",
+    "ShakeMove": "rulvar.testing.shake.report",
+    "ShakeReport": "rulvar.testing.shake.report",
     "StoreConformance": "rulvar.testing.conformance",
     "TestEngine": "rulvar.testing.engine",
     "adapter_conformance": "rulvar.testing.conformance",
@@ -133,6 +154,7 @@ _HOMES = {
     "list_cassettes": "rulvar.testing.cassette_listing",
     "live_test_enabled": "rulvar.testing.live",
     "merge_cassettes": "rulvar.testing.cassette_changes",
+    "minimize_run": "rulvar.testing.minimize.minimization",
     "prune_cassette": "rulvar.testing.cassette_changes",
     "read_cassette": "rulvar.testing.cassette",
     "read_report": "rulvar.testing.report",
@@ -142,6 +164,8 @@ _HOMES = {
     "request_hash": "rulvar.contracts.request_hash",
     "run_live_smoke": "rulvar.testing.live",
     "scripted_model": "rulvar.testing.fake",
+    "shake_journal": "rulvar.testing.shake.entrances",
+    "shake_tests": "rulvar.testing.shake.entrances",
 }
 
 __all__ = [
@@ -156,11 +180,14 @@ __all__ = [
     "FakeAdapter",
     "FakeCall",
     "LiveSmoke",
+    "MinimizedRun",
     "MissDiagnosis",
     "Redactor",
     "Replay",
     "ReplayAdapter",
     "ReplayReport",
+    "ShakeMove",
+    "ShakeReport",
     "StoreConformance",
     "TestEngine",
     "adapter_conformance",
@@ -177,6 +204,7 @@ __all__ = [
     "list_cassettes",
     "live_test_enabled",
     "merge_cassettes",
+    "minimize_run",
     "prune_cassette",
     "read_cassette",
     "read_report",
@@ -186,6 +214,8 @@ __all__ = [
     "request_hash",
     "run_live_smoke",
     "scripted_model",
+    "shake_journal",
+    "shake_tests",
 ]
 
 
