@@ -171,15 +171,8 @@ def _append_now(store: Any, lease: Lease | None) -> AppendNow | None:
     append: AppendNow | None = getattr(store, "append_now", None)
     if append is None or not getattr(store, "immediate", True):
         return None
-    fence: Callable[[Lease | None], None] | None = getattr(store, "fence_now", None)
-    if lease is None or fence is None:
-        return append
-
-    def fenced(run_id: str, entries: Sequence[JournalEntry]) -> None:
-        fence(lease)
-        append(run_id, entries)
-
-    return fenced
+    under: Callable[[Lease], AppendNow] | None = getattr(store, "append_now_under", None)
+    return append if lease is None or under is None else under(lease)
 
 
 def default_owner() -> str:
