@@ -171,8 +171,11 @@ def _append_now(store: Any, lease: Lease | None) -> AppendNow | None:
     append: AppendNow | None = getattr(store, "append_now", None)
     if append is None or not getattr(store, "immediate", True):
         return None
-    under: Callable[[Lease], AppendNow] | None = getattr(store, "append_now_under", None)
-    return append if lease is None or under is None else under(lease)
+    # asked of the class: one that only passes attributes on must not be passed by
+    if lease is None or not hasattr(type(store), "append_now_under"):
+        return append
+    fenced: AppendNow = store.append_now_under(lease)
+    return fenced
 
 
 def default_owner() -> str:
