@@ -21,10 +21,10 @@
     ├── ToolDeniedError             the gate refused a tool call
     │   └── PermissionDeniedError   a grant is missing
     ├── ToolFailedError             a tool raised, refused or answered with an error
-    ├── ToolTimeoutError            a tool took longer than it may
+    ├── CallTimeoutError            a tool call or a transition took longer than it may
     ├── ToolCancelledError          a tool call was cancelled before it began
     ├── InvalidInputError           a tool's arguments do not fit
-    ├── InvalidOutputError          a tool's result does not fit
+    ├── InvalidOutputError          a tool's result, a state or a document does not fit
     ├── GuardBlockedError           a guard blocked a tool call
     ├── GuardUnavailableError       a guard broke, so the call is blocked
     ├── OutcomeUnknownError         a write may have happened, and nobody knows
@@ -51,6 +51,7 @@ __all__ = [
     "AgentCallError",
     "BudgetExceededError",
     "BudgetExhaustedError",
+    "CallTimeoutError",
     "ChildWorkflowError",
     "ConfigError",
     "ControlFlow",
@@ -82,7 +83,6 @@ __all__ = [
     "ToolCancelledError",
     "ToolDeniedError",
     "ToolFailedError",
-    "ToolTimeoutError",
     "TransitionAborted",
     "TransitionError",
     "VcrMissError",
@@ -266,8 +266,8 @@ class ToolFailedError(RulvarError):
     code = "tool_failed"
 
 
-class ToolTimeoutError(RulvarError):
-    """A tool took longer than it may."""
+class CallTimeoutError(RulvarError):
+    """A tool call or a transition took longer than it may."""
 
     code = "timeout"
 
@@ -286,7 +286,7 @@ class InvalidInputError(RulvarError):
 
 
 class InvalidOutputError(RulvarError):
-    """A tool's result does not fit its result schema; the tool did run."""
+    """A tool's result, a machine's state or a document does not fit its schema."""
 
     code = "invalid_output"
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rulvar.errors import (
+    CallTimeoutError,
     ConfigError,
     GuardBlockedError,
     GuardUnavailableError,
@@ -17,7 +18,6 @@ from rulvar.errors import (
     RulvarError,
     ToolCancelledError,
     ToolFailedError,
-    ToolTimeoutError,
 )
 
 __all__ = ["recorded_fault", "wire_fault"]
@@ -35,7 +35,7 @@ _BY_CODE: Mapping[str, type[RulvarError]] = {
         PermissionDeniedError,
         ToolCancelledError,
         ToolFailedError,
-        ToolTimeoutError,
+        CallTimeoutError,
     )
 }
 
