@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rulvar.contracts.request_hash import request_hash as request_hash
+    from rulvar.machines.recording import ToolFixture as ToolFixture
+    from rulvar.machines.recording import load_fixture as load_fixture
+    from rulvar.testing.answers import failure as failure
+    from rulvar.testing.answers import queue as queue
     from rulvar.testing.cassette import (
         Cassette as Cassette,
     )
@@ -21,8 +25,13 @@ if TYPE_CHECKING:
     from rulvar.testing.cassette import (
         read_cassette as read_cassette,
     )
+    from rulvar.testing.clock import TestClock as TestClock
+    from rulvar.testing.coverage import Coverage as Coverage
+    from rulvar.testing.coverage import coverage as coverage
     from rulvar.testing.diagnose import MissDiagnosis as MissDiagnosis
     from rulvar.testing.diagnose import diagnose_miss as diagnose_miss
+    from rulvar.testing.doubles import contract_fake as contract_fake
+    from rulvar.testing.doubles import tool_mock as tool_mock
     from rulvar.testing.engine import TestEngine as TestEngine
     from rulvar.testing.engine import create_test_engine as create_test_engine
     from rulvar.testing.fake import (
@@ -51,6 +60,7 @@ if TYPE_CHECKING:
     from rulvar.testing.live import (
         run_live_smoke as run_live_smoke,
     )
+    from rulvar.testing.machine import run_workflow as run_workflow
     from rulvar.testing.matchers import (
         assert_called_agent as assert_called_agent,
     )
@@ -71,11 +81,15 @@ if TYPE_CHECKING:
     from rulvar.testing.responders import (
         fake_wire_error as fake_wire_error,
     )
+    from rulvar.testing.run import TestRun as TestRun
+    from rulvar.testing.traces import diff_traces as diff_traces
+    from rulvar.tools.grants import tool_grants as tool_grants
 
 _HOMES = {
     "Cassette": "rulvar.testing.cassette",
     "CassetteHeader": "rulvar.testing.cassette",
     "CassetteRow": "rulvar.testing.cassette",
+    "Coverage": "rulvar.testing.coverage",
     "FAKE_MODEL_REF": "rulvar.testing.fake",
     "FakeAdapter": "rulvar.testing.fake",
     "FakeCall": "rulvar.testing.responders",
@@ -86,22 +100,34 @@ _HOMES = {
     "Redactor": "rulvar.testing.redaction",
     "Replay": "rulvar.testing.journal_replay",
     "ReplayAdapter": "rulvar.testing.replayer",
+    "TestClock": "rulvar.testing.clock",
     "TestEngine": "rulvar.testing.engine",
+    "TestRun": "rulvar.testing.run",
+    "ToolFixture": "rulvar.machines.recording",
     "assert_called_agent": "rulvar.testing.matchers",
     "assert_under_budget": "rulvar.testing.matchers",
+    "contract_fake": "rulvar.testing.doubles",
+    "coverage": "rulvar.testing.coverage",
     "create_test_engine": "rulvar.testing.engine",
     "default_redact": "rulvar.testing.redaction",
     "diagnose_miss": "rulvar.testing.diagnose",
+    "diff_traces": "rulvar.testing.traces",
+    "failure": "rulvar.testing.answers",
     "fake_tool_calls": "rulvar.testing.responders",
     "fake_wire_error": "rulvar.testing.responders",
     "live_test_enabled": "rulvar.testing.live",
+    "load_fixture": "rulvar.machines.recording",
+    "queue": "rulvar.testing.answers",
     "read_cassette": "rulvar.testing.cassette",
     "record": "rulvar.testing.recorder",
     "replay": "rulvar.testing.replayer",
     "replay_run": "rulvar.testing.journal_replay",
     "request_hash": "rulvar.contracts.request_hash",
     "run_live_smoke": "rulvar.testing.live",
+    "run_workflow": "rulvar.testing.machine",
     "scripted_model": "rulvar.testing.fake",
+    "tool_grants": "rulvar.tools.grants",
+    "tool_mock": "rulvar.testing.doubles",
 }
 
 __all__ = [
@@ -111,6 +137,7 @@ __all__ = [
     "Cassette",
     "CassetteHeader",
     "CassetteRow",
+    "Coverage",
     "FakeAdapter",
     "FakeCall",
     "LiveSmoke",
@@ -118,22 +145,34 @@ __all__ = [
     "Redactor",
     "Replay",
     "ReplayAdapter",
+    "TestClock",
     "TestEngine",
+    "TestRun",
+    "ToolFixture",
     "assert_called_agent",
     "assert_under_budget",
+    "contract_fake",
+    "coverage",
     "create_test_engine",
     "default_redact",
     "diagnose_miss",
+    "diff_traces",
+    "failure",
     "fake_tool_calls",
     "fake_wire_error",
     "live_test_enabled",
+    "load_fixture",
+    "queue",
     "read_cassette",
     "record",
     "replay",
     "replay_run",
     "request_hash",
     "run_live_smoke",
+    "run_workflow",
     "scripted_model",
+    "tool_grants",
+    "tool_mock",
 ]
 
 
