@@ -82,6 +82,11 @@ if TYPE_CHECKING:
         fake_wire_error as fake_wire_error,
     )
     from rulvar.testing.run import TestRun as TestRun
+    from rulvar.testing.single_transition import TransitionRun as TransitionRun
+    from rulvar.testing.single_transition import run_transition as run_transition
+    from rulvar.testing.tool import ToolTestRun as ToolTestRun
+    from rulvar.testing.tool import run_tool as run_tool
+    from rulvar.testing.tool import test_tool as test_tool
     from rulvar.testing.traces import diff_traces as diff_traces
     from rulvar.tools.grants import tool_grants as tool_grants
 
@@ -104,6 +109,8 @@ _HOMES = {
     "TestEngine": "rulvar.testing.engine",
     "TestRun": "rulvar.testing.run",
     "ToolFixture": "rulvar.machines.recording",
+    "ToolTestRun": "rulvar.testing.tool",
+    "TransitionRun": "rulvar.testing.single_transition",
     "assert_called_agent": "rulvar.testing.matchers",
     "assert_under_budget": "rulvar.testing.matchers",
     "contract_fake": "rulvar.testing.doubles",
@@ -124,8 +131,11 @@ _HOMES = {
     "replay_run": "rulvar.testing.journal_replay",
     "request_hash": "rulvar.contracts.request_hash",
     "run_live_smoke": "rulvar.testing.live",
+    "run_tool": "rulvar.testing.tool",
+    "run_transition": "rulvar.testing.single_transition",
     "run_workflow": "rulvar.testing.machine",
     "scripted_model": "rulvar.testing.fake",
+    "test_tool": "rulvar.testing.tool",
     "tool_grants": "rulvar.tools.grants",
     "tool_mock": "rulvar.testing.doubles",
 }
@@ -149,6 +159,8 @@ __all__ = [
     "TestEngine",
     "TestRun",
     "ToolFixture",
+    "ToolTestRun",
+    "TransitionRun",
     "assert_called_agent",
     "assert_under_budget",
     "contract_fake",
@@ -169,8 +181,11 @@ __all__ = [
     "replay_run",
     "request_hash",
     "run_live_smoke",
+    "run_tool",
+    "run_transition",
     "run_workflow",
     "scripted_model",
+    "test_tool",
     "tool_grants",
     "tool_mock",
 ]

@@ -54,9 +54,7 @@ async def test_s23_record_then_replay(ref: Any, tmp_path: Path) -> None:
     assert [d.content for d in second.documents] == [d.content for d in first.documents]
 
 
-async def test_s24_continuous_integration(
-    ref: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_s24_continuous_integration(ref: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "triage.json"
     monkeypatch.setenv("CI", "1")
     with pytest.raises(ConfigError) as caught:
@@ -168,9 +166,7 @@ def test_s32_loader_checks() -> None:
         load_fixture({"version": 2, "recordings": []})
     for part in ("2", "3", "record"):
         assert part in str(caught.value)
-    pending = script(
-        ("math_sum", {"data": 1}), ("ask_clarification", {"pending": {"workflow_id": "w"}})
-    )
+    pending = script(("math_sum", {"data": 1}), ("ask_clarification", {"pending": {"workflow_id": "w"}}))
     with pytest.raises(ConfigError) as caught:
         load_fixture(pending)
     assert "#2" in str(caught.value)
