@@ -10,9 +10,9 @@ from typing import Any
 
 from rulvar.contracts.ports.observer import CallRecord, CallSite, RunRecord
 from rulvar.contracts.ports.provider import Adapter, NearestRow
+from rulvar.contracts.redaction import default_redact
 from rulvar.contracts.request_hash import request_hash
 from rulvar.errors import RulvarError
-from rulvar.testing.redaction import default_redact
 from rulvar.testing.replayer import ReplayAdapter, Tape
 from rulvar.testing.report import (
     CallReport,

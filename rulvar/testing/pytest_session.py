@@ -17,11 +17,11 @@ import pytest
 
 from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.ports.observer import CallRecord
+from rulvar.contracts.redaction import default_redact
 from rulvar.engine.ambient import install_observer, uninstall_observer
 from rulvar.errors import ConfigError
 from rulvar.testing.collector import Collected, RunCollector
 from rulvar.testing.pytest_names import WORKER_OUTPUT
-from rulvar.testing.redaction import default_redact
 from rulvar.testing.report import (
     REPORT_KIND,
     REPORT_VERSION,
