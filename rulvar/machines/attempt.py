@@ -236,11 +236,15 @@ class TransitionAttempt:
         return commit
 
     async def _body(self) -> Commit:
-        body = getattr(self.driver.machine, self.transition)
+        body, run = getattr(self.driver.machine, self.transition), self.run
+        run.engine.guard.watch(run, getattr(body, "__func__", body))
         ctx = MachineCtx(self)
-        value = body(ctx, self.given) if self.definition.takes_input else body(ctx)
-        if inspect.isawaitable(value):
-            value = await value
+        if run.watch is None:
+            value = body(ctx, self.given) if self.definition.takes_input else body(ctx)
+            if inspect.isawaitable(value):
+                value = await value
+        else:
+            value = await run.inside(self._in_view(body, ctx))
         if value is not None and value != {}:
             raise ConfigError(
                 f"transition {self.transition!r} of {self._class} returned {type(value).__name__}; a transition "
@@ -248,6 +252,11 @@ class TransitionAttempt:
                 data={"transition": self.transition},
             )
         return self._committed()
+
+    async def _in_view(self, body: Any, ctx: MachineCtx) -> Any:
+        """Run the body where the determinism guard sees it."""
+        value = body(ctx, self.given) if self.definition.takes_input else body(ctx)
+        return await value if inspect.isawaitable(value) else value
 
     def _committed(self) -> Commit:
         progress, name = self.driver.progress, self.transition
