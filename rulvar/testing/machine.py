@@ -308,6 +308,8 @@ def _names(mentions: Mentions) -> set[str]:
 
 def root_cause(failure: BaseException | None) -> BaseException | None:
     """Return what a body or a tool raised, without the errors that rulvar put around it."""
-    while isinstance(failure, _WRAPPERS) and failure.__cause__ is not None:
+    seen: set[int] = set()
+    while isinstance(failure, _WRAPPERS) and failure.__cause__ is not None and id(failure) not in seen:
+        seen.add(id(failure))
         failure = failure.__cause__
     return failure
