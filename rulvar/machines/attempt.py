@@ -147,6 +147,7 @@ class TransitionAttempt:
             place=self.definition.to,
             at_ms=self.run.clock.now_ms(),
             position=self._position,
+            turn=len(self._documents) + len(self._children),
         )
         self._documents.append(saved)
         facts = {"transition": self.transition, "documentName": saved.name, "documentId": saved.id}
@@ -192,6 +193,7 @@ class TransitionAttempt:
                 show=journal_value(show, f"{what} show"),
                 at_ms=run.clock.now_ms(),
                 position=self._position,
+                turn=len(self._documents) + len(self._children),
             )
         )
         return child_id(driver.run_id, driver.scope, scope)

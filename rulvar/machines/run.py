@@ -16,6 +16,7 @@ from rulvar.contracts.ports.provider import Served
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Claim
 from rulvar.engine.run import Run
+from rulvar.engine.workflow import Workflow
 from rulvar.errors import RulvarError, TransitionError
 from rulvar.kernel.scope import workflow_scope
 from rulvar.machines.answer import Input, guard_holds
@@ -55,7 +56,7 @@ class MachineRun:
         self.path = "" if not place.scope else self.run_id.removeprefix(f"{run.run_id}.") + "/"
         self.progress = Progress()
         self.machine = _instantiate(definition.machine, run)
-        self.workflows: dict[str, Any] = dict(mentions.workflows)
+        self.workflows: dict[str, Any] = {}
         self.parks = Parks(self)
         self.children = Children(self)
         self._mentions = mentions
@@ -65,6 +66,10 @@ class MachineRun:
     def here(self) -> Place:
         """Return where the machine's own calls stand."""
         return self.run.place()
+
+    def known_workflow(self, name: str) -> Workflow[Any] | None:
+        """Return the workflow of that name that the machine has started or mentions."""
+        return self.workflows.get(name) or self._mentions.workflow(name)
 
     def known_documents(self, name: str) -> DocumentType | None:
         """Return the document of that name that the machine can know."""
@@ -205,6 +210,9 @@ class MachineRun:
         self, item: Transition, given: Input | None, commit: Commit, ended_ms: int, *, replayed: bool
     ) -> None:
         """Go on by a commit, just made or served."""
+        if replayed:
+            for launch in commit.children:  # their places are taken: the next child has another
+                self.run.next_site(self.scope, f"wf:{launch.workflow}")
         self.progress.apply(commit, ended_ms)
         self.children.add(commit.children)
         if commit.will_retry and item.retry.target is None:

@@ -181,7 +181,7 @@ class TestBench:
         view = fold_run(entries, self.run_id, await self.store.load_meta(self.run_id))
         view.definition = definition_of(self.workflow)
         for node in view.tree()[1:]:
-            node.definition = definition_of(self._mentions.workflows.get(node.workflow))
+            node.definition = definition_of(self._mentions.workflow(node.workflow))
         return view
 
     def builtin_apps(self) -> tuple[App, ...]:
