@@ -27,21 +27,27 @@ class Registries:
         adapters: Iterable[Adapter],
         profiles: Mapping[str, AgentProfile | Mapping[str, Any]],
         pricing: Mapping[str, ModelPricing | Mapping[str, Any]],
-        workflows: Iterable[Workflow[Any]],
+        workflows: Iterable[Workflow[Any] | type],
     ) -> None:
         self._adapters = adapters_by_id(adapters)
         self._profiles = {name: AgentProfile.of(name, item) for name, item in profiles.items()}
         self._pricing = {reference: price_table(reference, item) for reference, item in pricing.items()}
-        self._workflows = {item.name: item for item in workflows}
+        self._workflows: dict[str, Workflow[Any]] = {}
+        for item in workflows:
+            known = self.workflow_of(item)
+            self._workflows[known.name] = known
 
-    def workflow_of(self, wf: Workflow[Any] | str) -> Workflow[Any]:
-        """Return a workflow, looking a name up.
+    def workflow_of(self, wf: Workflow[Any] | type | str) -> Workflow[Any]:
+        """Return a workflow, looking a name up; a state machine is compiled to one.
 
         Raises:
             ConfigError: no workflow of that name, or something that is none.
         """
         if isinstance(wf, Workflow):
             return wf
+        compiled = getattr(wf, "__workflow__", None)
+        if isinstance(compiled, Workflow):
+            return compiled
         if isinstance(wf, str):
             if wf in self._workflows:
                 return self._workflows[wf]
@@ -50,8 +56,8 @@ class Registries:
                 f"no workflow named {wf!r}; the engine knows: {known}", data={"field": "workflow"}
             )
         raise ConfigError(
-            f"expected a workflow made by @workflow, got {type(wf).__name__}; decorate the function, or use "
-            "define_workflow(name, fn)",
+            f"expected a workflow made by @workflow or a StateMachine class, got {type(wf).__name__}; decorate the "
+            "function, or use define_workflow(name, fn)",
             data={"field": "workflow"},
         )
 
