@@ -119,6 +119,23 @@ async def host(ctx, args):
 
 
 @workflow
+async def working_directory(ctx, args):
+    await ctx.agent(f"In {os.getcwd()}")  # here
+
+
+@workflow
+async def home_folder(ctx, args):
+    await ctx.agent(f"Home {Path.home()} {os.path.expanduser('~')}")  # here
+
+
+@workflow
+async def from_import_in_a_closure(ctx, args):
+    from datetime import date as today_in
+
+    await ctx.agent(f"It is {today_in.today().year}")  # here
+
+
+@workflow
 async def year(ctx, args):
     await ctx.agent(f"It is {datetime.now().year}")  # here
 
@@ -255,6 +272,9 @@ EXPECTED: dict[str, tuple[str, str | None, set[str]]] = {
     "environment_flag": ("identity", "prompt", {"another environment"}),
     "environment_on_import": ("identity", "prompt", {PROCESS}),
     "host": ("identity", "prompt", {"another environment"}),
+    "working_directory": ("identity", "prompt", {"another environment"}),
+    "home_folder": ("identity", "prompt", {"another environment"}),
+    "from_import_in_a_closure": ("identity", "prompt", {"another clock"}),
     "year": ("identity", "prompt", {"another clock"}),
     "today": ("identity", "prompt", {"another clock", "another time zone"}),
     "half_of_the_day": ("identity", "prompt", {"another clock", "another time zone"}),
@@ -272,11 +292,13 @@ EXPECTED: dict[str, tuple[str, str | None, set[str]]] = {
 }
 STABLE = '''
 import asyncio
+import copy
 import os
+import pickle
 import random
 import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from rulvar import tool, workflow
@@ -395,6 +417,20 @@ async def slow(ctx, args):
     await asyncio.to_thread(Path(args["folder"]).exists)
     async with asyncio.timeout(5):
         return await ctx.agent("Done")
+
+
+@workflow
+async def given_dates(ctx, args):
+    given = datetime.fromisoformat("2026-01-02T03:04:05+00:00")
+    day = date(2026, 1, 2)
+    copied = pickle.loads(pickle.dumps([given, day, copy.deepcopy(given)]))
+    assert isinstance(given, datetime) and isinstance(day, date) and issubclass(datetime, date)
+    assert copied == [given, day, given] and given.date() == day and given > datetime(2025, 1, 1, tzinfo=UTC)
+    match given:
+        case datetime(year=year):
+            await ctx.agent(f"{year} {given:%Y-%m-%d} {day} {datetime.strptime('2026', '%Y').isoformat()}")
+    await ctx.agent(f"{datetime.fromtimestamp(0, UTC)} {datetime.combine(day, given.time())} {time.gmtime(0).tm_year}")
+    await ctx.agent(f"{ctx.now():%Y} \\ud83d {os.path.basename(__file__)} {Path(__file__).resolve().name}")
 
 
 @workflow
@@ -519,7 +555,7 @@ def test_stable_workflows_do_not_move(project: Project) -> None:
     done, report = shaken(project)
     assert report["moves"] == [], done.stdout
     assert report["leftOut"] == []
-    assert report["runs"] == 17
+    assert report["runs"] == 18
     assert report["calls"] > 50
     assert done.returncode == 0, done.stdout
     assert "nothing moved" in done.stdout
