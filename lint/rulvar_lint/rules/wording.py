@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.diagnostic import Diagnostic, Edit, Fix, Related
-from rulvar_lint.rules.pages import DOCS, RULES
+from rulvar_lint.rules.pages import RULES
 from rulvar_lint.rules.wrapping import offer
 
 if TYPE_CHECKING:
@@ -37,12 +37,6 @@ _SINKS: Final = {
 _ORDER: Final = tuple(_SINKS)
 
 
-def url_of(code: str) -> str:
-    """Where the rule is described."""
-    rule = RULES[code]
-    return f"{DOCS}{rule.family}.md#{code.lower()}-{rule.name}"
-
-
 def plain(
     code: str, path: str, line: int, column: int, end_column: int, what: str, fix: Fix | None = None
 ) -> Diagnostic:
@@ -58,7 +52,7 @@ def plain(
         rule.name,
         rule.severity,
         f"{what}; {rule.advice}",
-        url_of(code),
+        rule.url,
         (),
         fix,
     )
@@ -83,7 +77,7 @@ def word(finding: Finding) -> Diagnostic:
         name=rule.name,
         severity=cause.severity or rule.severity,  # type: ignore[arg-type]
         message=f"{what}{sinks}; {rule.advice}",
-        url=url_of(cause.code),
+        url=rule.url,
         related=_related(finding),
         fix=fix_of(finding),
     )
