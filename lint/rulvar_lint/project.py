@@ -20,7 +20,7 @@ from rulvar_lint.core.diagnostic import Diagnostic
 from rulvar_lint.core.files import is_wanted
 from rulvar_lint.core.libraries.catalog import Catalog
 from rulvar_lint.core.machine import Machine
-from rulvar_lint.core.source import DEEP, ParseFailure, no_collection
+from rulvar_lint.core.source import DEEP, ParseFailure, encode, no_collection
 from rulvar_lint.rules import cassettes, hooks
 from rulvar_lint.rules import comments as comment_rules
 from rulvar_lint.rules.pages import CODES, RULES
@@ -73,7 +73,7 @@ class Project:
             if workspace.overlays.pop(name, None) is not None:
                 self.invalidate(name)
             return
-        data = text.encode("utf-8", "surrogatepass")
+        data = encode(text)
         if workspace.overlays.get(name) == data:
             return
         workspace.overlays[name] = data

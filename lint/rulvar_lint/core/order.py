@@ -136,10 +136,12 @@ def _sortable(node: ast.AST, verb: str) -> ast.AST | None:
 def _written(node: ast.AST) -> ast.AST | None:
     """What is turned into text at a node."""
     if isinstance(node, ast.Call):
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
-        is_text = name in ("str", "repr", "ascii") and len(node.args) == 1
-        return node.args[0] if is_text else None
-    if isinstance(node, ast.BinOp):
+        func = node.func
+        name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
+        if name in ("str", "repr", "ascii"):
+            return node.args[0] if len(node.args) == 1 else None
+        return None if name in ("format", "pformat", "dedent", "format_map") else node
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         return None if isinstance(node.right, ast.Tuple) else node.right
     return node
 
