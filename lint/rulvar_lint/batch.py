@@ -104,7 +104,8 @@ def _analyse(
     for path, text in overlays.items():
         project.set_text(path, text)
     known = _reusable(project, cache, files) if cache is not None else {}
-    candidates = project.workspace.candidates()
+    named = {name for name in wanted or () if name in files and name.endswith(".py")}
+    candidates = sorted({*project.workspace.candidates(), *named})
     todo = [path for path in candidates if path not in known]
     units = {**known, **_units(project, todo, jobs)}
     report = project.report({path: units[path] for path in candidates})
