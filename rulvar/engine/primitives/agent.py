@@ -90,6 +90,8 @@ async def _run_admitted(
     state = await load_checkpoint(run, opened, claim)
     host = AgentHost(run, place, plan, opened, task, reservation)
     loop = AgentLoop(task, host, state)
+    if state is not None:
+        await host.go_on(state)
     announce_start(run, place, plan, opened.span, replayed=False)
     place.branch.busy(1)
     try:

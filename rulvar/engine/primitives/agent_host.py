@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.capabilities import ModelCaps
+from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart
 from rulvar.contracts.stream import WireError
-from rulvar.contracts.usage import Usage
+from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Claim, Opened
 from rulvar.engine.primitives.agent_tool import run_agent_tool
@@ -64,6 +65,7 @@ class AgentHost:
         )
         self._turn += 1
         cost = run.spend.price(self._plan.choice.reference, turn.usage)
+        run.spend.add_exchange(opened.seq, cost)
         run.budget.settle(self._place, self.reservation, cost)
         run.budget.announce()
         if run.observe:
@@ -83,6 +85,13 @@ class AgentHost:
                 usage=turn.usage,
                 cost_usd=cost,
             )
+
+    async def go_on(self, state: LoopState) -> None:
+        """Take up a call where it stopped: what its finished turns cost counts against the ceiling again."""
+        cost = self._run.spend.price(self._plan.choice.reference, state.usage)
+        self._run.spend.add_exchange(self._opened.seq, cost)
+        self._run.budget.settle(self._place, self.reservation, cost)
+        await self.checkpoint(state)
 
     async def checkpoint(self, state: LoopState) -> None:
         """Keep the state, so that a resumed call goes on here."""
@@ -197,11 +206,31 @@ class AgentHost:
 
 
 async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState | None:
-    """Return the state at which a dangling call stopped, or None to start at its first turn."""
-    if claim.action != "rerun" or claim.operation is None or claim.operation.terminal is not None:
+    """Return the state at which a call stopped, or None to start at its first turn.
+
+    A dangling call goes on with its accounts. One that had ended without being at fault, because the
+    money ran out, the line was down or it was cancelled, goes on at the same turn with accounts of its
+    own: what it paid before is on the entry that ended it.
+    """
+    operation = claim.operation
+    if claim.action != "rerun" or operation is None:
         return None
-    data = await run.transcript_store.get(f"{run.run_id}/ckpt/{opened.seq}")
-    if data is None:
+    ended = operation.terminal
+    if ended is not None and not _may_go_on(ended):
         return None
-    wire = decode_json(data)
-    return decode_checkpoint(wire) if isinstance(wire, dict) else None
+    data = await run.transcript_store.get(f"{run.run_id}/ckpt/{operation.first.seq}")
+    wire = None if data is None else decode_json(data)
+    if not isinstance(wire, dict):
+        return None
+    state = decode_checkpoint(wire)
+    if ended is not None:
+        state.usage, state.usage_approx, state.provider_calls = ZERO_USAGE, False, []
+    return state
+
+
+def _may_go_on(ended: JournalEntry) -> bool:
+    if ended.status == "cancelled":
+        return True
+    error = ended.to_wire().get("error")
+    data = error.get("data") if isinstance(error, dict) else None
+    return isinstance(data, dict) and data.get("kind") in ("budget", "transport", "rate-limit")
