@@ -1,12 +1,13 @@
 """The determinism lint of rulvar.
 
-What is public is listed in `__all__`; it is loaded when it is first used, so that importing the package costs
-nothing.
+What is public is listed in `__all__`; it is loaded when it is first used, so that importing the
+package costs nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
 
 if TYPE_CHECKING:
     from rulvar_lint.config import Config, ConfigError

@@ -1,11 +1,14 @@
-"""A long-lived, incremental analysis session over one project root. It reads files; it never imports them."""
+"""A long-lived, incremental analysis session over one project root. It reads files; it never
+imports them.
+"""
 
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +30,13 @@ from rulvar_lint.rules.wording import word
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import FunctionDecl
     from rulvar_lint.core.findings import Key
+    from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.values import Func
+
+# The cyclic garbage collector is held back while trees are built, and run after so many files.
+COLLECT_EVERY: Final = 100
+
+_FORGOTTEN: Final = ast.parse("lambda: None", mode="eval").body
 
 _MARKS: Final = (b"rulvar", b"RLV")
 _REPLAYED: Final = re.compile(rb"ctx|workflow|machine", re.I)
@@ -118,7 +127,9 @@ class Project:
         ConfigError: the configuration cannot be used.
     """
 
-    def __init__(self, root: Path, config: Config | None = None, files: Iterable[str] | None = None) -> None:
+    def __init__(
+        self, root: Path, config: Config | None = None, files: Iterable[str] | None = None
+    ) -> None:
         self.root = Path(root).resolve()
         self.config = load(self.root, CODES) if config is None else config
         self._overlays: dict[str, bytes] = {}
@@ -128,6 +139,7 @@ class Project:
         self._index: ModuleIndex | None = None
         self._files = None if files is None else list(files)
         self._cassettes: set[str] = set()
+        self._imports: dict[str, list[str]] = {}
         self._catalog = Catalog(dict(self.config.effects))
         self._machine = Machine(self, self._catalog, hooks())
 
@@ -166,13 +178,22 @@ class Project:
         if self._files is not None:
             return self._files
         config = self.config
-        return [path for path, _ in walk(self.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore)]
+        return [
+            path
+            for path, _ in walk(
+                self.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore
+            )
+        ]
 
     def _source_roots(self, paths: list[str]) -> list[str]:
         roots = list(self.config.src)
         folders = {path.rpartition("/")[0] for path in paths}
         parents = {folder for path in folders for folder in _parents(path)}
-        roots += sorted(folder for folder in parents if folder and (self.root / folder / "pyproject.toml").is_file())
+        roots += sorted(
+            folder
+            for folder in parents
+            if folder and (self.root / folder / "pyproject.toml").is_file()
+        )
         return roots
 
     def _note(self, path: str) -> bool:
@@ -210,6 +231,7 @@ class Project:
 
     def _changed(self, path: str, structure: bool) -> None:
         self._sources.pop(path, None)
+        self._imports.pop(path, None)
         if structure:
             stale = set(self._modules) | {path}
         else:
@@ -284,10 +306,24 @@ class Project:
                 self._modules[path] = Module(source, tree, read_comments(source))
         return self._modules[path]
 
-    def mentions(self, word_: str) -> list[str]:
-        """Paths of the files whose text contains a word."""
+    def mentions(self, word_: str, path: str) -> list[str]:
+        """Paths of the files that contain a word and import the module at `path`."""
         data = word_.encode()
-        return sorted(path for path in self.index if data in self._sources_text(path))
+        stem = _stem(path).encode()
+        found = []
+        for other in self.index:
+            text = self._sources_text(other)
+            if data not in text or stem not in text or other == path:
+                continue
+            if any(self.index.find(name, other) == path for name in self._imports_of(other, text)):
+                found.append(other)
+        return sorted(found)
+
+    def _imports_of(self, path: str, data: bytes) -> list[str]:
+        found = self._imports.get(path)
+        if found is None:
+            found = self._imports[path] = imported_names(path, data)
+        return found
 
     # Analysis
 
@@ -300,13 +336,18 @@ class Project:
         return {path for path in self.index if b"rulvar" in self._sources_text(path)}
 
     def candidates(self) -> list[str]:
-        """The files that can hold replayed code: those that mention rulvar, and those that import from one that
-        does, since a decorator or a type can be handed on."""
+        """The files that can hold replayed code: those that mention rulvar, and those that import
+        from one that does, since a decorator or a type can be handed on.
+        """
         texts = {path: self._sources_text(path) for path in sorted(self.index)}
         found = {path for path, data in texts.items() if any(mark in data for mark in _MARKS)}
         fresh = {path for path in found if b"rulvar" in texts[path]}
         while fresh:
-            fresh = {path for path, data in texts.items() if path not in found and self._uses(path, data, fresh)}
+            fresh = {
+                path
+                for path, data in texts.items()
+                if path not in found and self._uses(path, data, fresh)
+            }
             found |= fresh
         return sorted(found)
 
@@ -314,10 +355,7 @@ class Project:
         """Whether a file imports one of the targets and may define replayed code."""
         if not targets or not _REPLAYED.search(data):
             return False
-        for name in imported_names(path, data):
-            if self.index.find(name, path) in targets:
-                return True
-        return False
+        return any(self.index.find(name, path) in targets for name in self._imports_of(path, data))
 
     def unit(self, path: str) -> Unit:
         """The analysis that begins in one file."""
@@ -329,10 +367,8 @@ class Project:
     def _analyse(self, path: str) -> Unit:
         unit = Unit()
         machine = self._machine
-        machine.findings = {}
+        machine.begin_unit()
         machine.used = unit.used
-        machine.log = []
-        machine.region_files = set()
         module = self.module(path)
         if module is not None:
             limit = sys.getrecursionlimit()
@@ -343,7 +379,14 @@ class Project:
                 pass
             finally:
                 sys.setrecursionlimit(limit)
+        for finding in machine.findings.values():
+            finding.sinks = machine.sinks.get((finding.cause.code, finding.cause.place), [])
         unit.findings = {key: word(finding) for key, finding in machine.findings.items()}
+        source = self.source(path) if module is None else None
+        failure = source.parse() if source is not None else None
+        if source is not None and isinstance(failure, ParseFailure):
+            item = comment_rules.syntax_error(source, failure)
+            unit.findings[(path, item.line, item.code)] = item
         unit.reached = frozenset(machine.region_files | {path})
         unit.deps = frozenset(_closure(machine.edges, path))
         unit.words = frozenset(word_ for name in unit.deps for word_ in machine.words.get(name, ()))
@@ -361,6 +404,10 @@ class Project:
             for decl in machine.registered
             if decl.module is module and decl.flags & {"workflow", "transition", "machine"}
         ]
+
+    def listen_to_regions(self, listener: Callable[[Frame], None]) -> None:
+        """Call `listener` after each replayed function has been interpreted."""
+        self._machine.hooks.region_end.append(listener)
 
     # Results
 
@@ -380,9 +427,9 @@ class Project:
 
     def _readers(self, name: str) -> list[str]:
         """Files that may reach into this one: they mention its module by name."""
-        parts = name.removesuffix(".py").split("/")
-        stem = parts[-2] if parts[-1] == "__init__" and len(parts) > 1 else parts[-1]
-        return [path for path in self.mentions(stem) if path != name and b"rulvar" in self._sources_text(path)]
+        stem = _stem(name).encode()
+        texts = ((path, self._sources_text(path)) for path in sorted(self.index) if path != name)
+        return [path for path, text in texts if b"rulvar" in text and stem in text]
 
     def _ensure(self, name: str) -> None:
         if name not in self.index:
@@ -403,13 +450,29 @@ class Project:
         ]
         return sorted(found, key=lambda item: item.sort_key)
 
+    def workflow_count(self) -> int:
+        """How many workflow functions the analysed files define."""
+        return sum(len(unit.workflows) for unit in self._units.values())
+
     def units(self, paths: Iterable[str], *, release: bool = False) -> dict[str, Unit]:
-        """The analyses that begin in the given files. With `release`, what only they needed is forgotten."""
+        """The analyses that begin in the given files. With `release`, what only they needed is
+        forgotten.
+        """
         found = {}
-        for path in paths:
-            found[path] = self.unit(path)
-            if release:
-                self._release(path)
+        was_enabled = gc.isenabled()
+        if release:
+            gc.freeze()
+            gc.disable()
+        try:
+            for number, path in enumerate(paths, 1):
+                found[path] = self.unit(path)
+                if release:
+                    self._release(path)
+                    if number % COLLECT_EVERY == 0:
+                        gc.collect()
+        finally:
+            if was_enabled:
+                gc.enable()
         return found
 
     def _release(self, path: str) -> None:
@@ -422,9 +485,13 @@ class Project:
         for decl in module.decls.values():
             self._machine.registered.pop(decl, None)
             self._machine.registrars.pop(decl, None)
+            decl.memo.clear()
+            decl.node = _FORGOTTEN
+        for part in (module.env, module.decls, module.functions, module.ctx_calls):
+            part.clear()
+        module.tree = ast.Module([], [])
         del self._modules[path]
-        self._machine.log = []
-        self._machine.findings = {}
+        self._machine.begin_unit()
         source = self._sources.get(path)
         if source is not None:
             source.release_tree()
@@ -460,17 +527,17 @@ class Project:
                     merged.setdefault(key, finding)
         if not merged and not any(mark in source.data for mark in _MARKS):
             return []
+        if any(code == "RLV001" for _, _, code in merged):
+            return self._filter(list(merged.values()))
         module = self._modules.get(path)
-        if module is None:
-            tree = source.parse()
-            if isinstance(tree, ParseFailure):
-                return self._filter([comment_rules.syntax_error(source, tree)])
         comments = module.comments if module is not None else read_comments(source)
         found = self._unsuppressed(merged, comments, used)
         found += comment_rules.judge(source, comments, used, CODES, self._is_on)
         return sorted(self._filter(found), key=lambda item: item.sort_key)
 
-    def _unsuppressed(self, findings: dict[Key, Diagnostic], comments: Comments, used: set[Key]) -> list[Diagnostic]:
+    def _unsuppressed(
+        self, findings: dict[Key, Diagnostic], comments: Comments, used: set[Key]
+    ) -> list[Diagnostic]:
         found = []
         for (path, line, code), finding in findings.items():
             if not self._is_on(code):
@@ -487,7 +554,9 @@ class Project:
 
     def _filter(self, found: list[Diagnostic]) -> list[Diagnostic]:
         return [
-            item for item in found if self._is_on(item.code) and not self.config.is_ignored_in(item.path, item.code)
+            item
+            for item in found
+            if self._is_on(item.code) and not self.config.is_ignored_in(item.path, item.code)
         ]
 
     # For editors
@@ -524,7 +593,11 @@ def _span(source: Source, node: ast.Call, kind: str) -> CtxCallSpan:
     func = node.func
     name_line = func.end_lineno or node.lineno
     name_end = source.column(name_line, func.end_col_offset or 0)
-    width = len(func.attr) if isinstance(func, ast.Attribute) else name_end - source.column(func.lineno, func.col_offset)
+    width = (
+        len(func.attr)
+        if isinstance(func, ast.Attribute)
+        else name_end - source.column(func.lineno, func.col_offset)
+    )
     texts = {
         keyword.arg: keyword.value.value
         for keyword in node.keywords
@@ -547,12 +620,22 @@ def _span(source: Source, node: ast.Call, kind: str) -> CtxCallSpan:
     )
 
 
+def _stem(path: str) -> str:
+    """The last part of the name under which a file is imported."""
+    parts = path.removesuffix(".py").split("/")
+    return parts[-2] if parts[-1] == "__init__" and len(parts) > 1 else parts[-1]
+
+
 def imported_names(path: str, data: bytes) -> list[str]:
     """Names of the modules that a file may import, read off its text."""
     found: list[str] = []
     for match in _IMPORT.finditer(data):
         if match[3] is not None:
-            found += [part.split()[0] for part in match[3].decode("utf-8", "replace").split(",") if part.split()]
+            found += [
+                part.split()[0]
+                for part in match[3].decode("utf-8", "replace").split(",")
+                if part.split()
+            ]
             continue
         base = match[1].decode("utf-8", "replace")
         if base.startswith("."):
@@ -589,7 +672,9 @@ def _is_wanted(path: str, wanted: list[str]) -> bool:
     return any(name in (".", "") or path == name or path.startswith(f"{name}/") for name in wanted)
 
 
-def lint_source(text: str, path: str = "<string>", config: Config | None = None) -> list[Diagnostic]:
+def lint_source(
+    text: str, path: str = "<string>", config: Config | None = None
+) -> list[Diagnostic]:
     """The findings of one file with no project around it."""
     project = Project(Path("/nonexistent-rulvar-root"), config or Config())
     name = path if path.endswith((".py", ".jsonl")) else f"{path}.py"
@@ -608,5 +693,7 @@ def _renamed(item: Diagnostic, path: str) -> Diagnostic:
 def lint_paths(
     paths: Iterable[str | Path], root: Path | None = None, config: Config | None = None
 ) -> list[Diagnostic]:
-    """The findings of files and folders in the project at `root` (the current folder if not given)."""
+    """The findings of files and folders in the project at `root` (the current folder if not
+    given).
+    """
     return Project(root or Path.cwd(), config).check(paths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
@@ -17,13 +17,13 @@ from rulvar.contracts.ports.observer import EngineObserver
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.contracts.ports.store import JournalStore
 from rulvar.contracts.ports.transcripts import TranscriptStore
-from rulvar.contracts.schema import SchemaContract, schema_contract
 from rulvar.engine.ambient import ambient_observers
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.guard import Guard
 from rulvar.engine.handle import ResumeHandle, RunHandle
+from rulvar.engine.identities import Identities
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.options import adapters_by_id, call_slots, deadline_ms, price_table, transcripts_of
 from rulvar.engine.run import Run
@@ -106,8 +106,7 @@ class Engine:
         self._running: set[asyncio.Task[Any]] = set()
         self._handles: dict[asyncio.Task[Any], RunHandle] = {}
         self._sites = SiteFinder()
-        self._schema_hashes: dict[int, tuple[SchemaContract, str]] = {}
-        self._schemas: dict[Any, SchemaContract] = {}
+        self.identities = Identities()
         for observer in self.observers:
             observer.engine_created(self._adapters)
 
@@ -326,27 +325,6 @@ class Engine:
             return adapter.caps(model).pricing
         except ConfigError:
             return None
-
-    def schema(self, schema: Any, what: str) -> SchemaContract:
-        """Return the contract of a schema; each schema object is read once."""
-        key = schema if isinstance(schema, type) else None
-        if key is None:
-            return schema_contract(schema, what)
-        contract = self._schemas.get(key)
-        if contract is None:
-            contract = self._schemas[key] = schema_contract(schema, what)
-        return contract
-
-    def hash_of_schema(self, contract: SchemaContract, compute: Callable[[Any], str]) -> str:
-        """Return the hash of a contract's schema, computed once per contract object."""
-        known = self._schema_hashes.get(id(contract))
-        if known is not None and known[0] is contract:
-            return known[1]
-        hashed = compute(contract.json)
-        if len(self._schema_hashes) > 1024:
-            self._schema_hashes.clear()
-        self._schema_hashes[id(contract)] = (contract, hashed)
-        return hashed
 
     @contextlib.asynccontextmanager
     async def model_slot(self) -> AsyncIterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -20,9 +21,18 @@ class JournalWriter:
 
     Seqs are given in call order; entries reach the store in that order. After the store has refused
     an entry nothing more is written: what was not acknowledged must not be built upon.
+
+    Args:
+        tap: is told of every entry, in the order in which they are written.
     """
 
-    def __init__(self, store: JournalStore, run_id: str, next_seq: int) -> None:
+    def __init__(
+        self,
+        store: JournalStore,
+        run_id: str,
+        next_seq: int,
+        tap: Callable[[JournalEntry], None] | None = None,
+    ) -> None:
         self.run_id = run_id
         self.next_seq = next_seq
         self.appended = 0
@@ -31,6 +41,7 @@ class JournalWriter:
         self._pending: list[JournalEntry] = []
         self._lock = asyncio.Lock()
         self._broken: BaseException | None = None
+        self._tap = tap
 
     async def append(self, wire: dict[str, Any]) -> int:
         """Write one entry and return its seq; it is stored when this returns.
@@ -54,6 +65,8 @@ class JournalWriter:
         self.next_seq = seq + 1
         self.appended += 1
         entry = _entry(seq, wire)
+        if self._tap is not None:
+            self._tap(entry)
         if self._now is not None and not self._pending:
             try:
                 self._now(self.run_id, (entry,))

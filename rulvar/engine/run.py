@@ -59,10 +59,18 @@ class Run:
         self.bus = bus
         self.clock = engine.clock
         self.index = JournalIndex(entries, request.invalidate)
-        self.journal = JournalWriter(engine.store, request.run_id, self.index.next_seq)
+        self.observe = Observation(self, engine.observers)
+        self.journal = JournalWriter(
+            engine.store,
+            request.run_id,
+            self.index.next_seq,
+            self.observe.keep if self.observe.keeps_segments else None,
+        )
         self.spend = Spend(engine.price_of)
         for entry in entries:
             self.spend.add_entry(entry)
+            if self.observe.keeps_segments:
+                self.observe.keep(entry)
         self.budget = Budget(self, ceiling_usd)
         self.transcripts = sum(1 for entry in entries if b'"transcriptRef"' in entry.line)
         self.accounting = Accounting()
@@ -75,7 +83,6 @@ class Run:
         self.suspended = False
         self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
-        self.observe = Observation(self, engine.observers)
         self.waits = Waits(self)
         self.liveness = Liveness(self._all_branches_wait)
         self._base = segment << SEGMENT_BITS
@@ -145,10 +152,12 @@ class Run:
             return self._not_served("live", None, place, call)
         if index.is_skipped(operation):
             self.accounting.skipped += 1
+            self.observe.claimed(place.scope, call, "skip")
             return Claim("skip", operation)
         waits = operation.first.kind in ("external", "approval")
         if waits or index.disposition(operation) is Disposition.REPLAY:
             self.accounting.hits += 1
+            self.observe.claimed(place.scope, call, "replay")
             return Claim("replay", operation)
         self.accounting.reruns += 1
         return self._not_served("rerun", operation, place, call)
@@ -156,6 +165,7 @@ class Run:
     def _not_served(
         self, action: Literal["live", "rerun"], operation: Operation | None, place: Place, call: Call
     ) -> Claim:
+        self.observe.claimed(place.scope, call, action)
         if not self.strict:
             return Claim(action, operation)
         divergence = explain_miss(

@@ -311,7 +311,7 @@ class Segment:
         run.bus.emit("run:end", run.root.span, None, facts)
         self._handle._status = outcome.status
         self._handle._preview = run.preview()
-        run.observe.settled(outcome.status)
+        run.observe.settled(outcome)
         return outcome
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.expressions import eval_items
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
-from rulvar_lint.core.order import rebase, use_order
+from rulvar_lint.core.order import order_event, rebase, use_order
 from rulvar_lint.core.values import (
     Bound,
     Class,
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 
 class Args:
-    """Evaluated arguments. `marks` holds, per argument node, how many findings there were before and after it."""
+    """Evaluated arguments. `marks` holds, per argument node, how many findings there were before
+    and after it.
+    """
 
     __slots__ = ("kw", "kw_nodes", "marks", "pos", "pos_nodes", "rest")
 
@@ -86,7 +88,7 @@ def eval_args(f: Frame, node: ast.Call) -> Args:
         for keyword in node.keywords:
             value = f.ev[keyword.value.__class__](f, keyword.value)
             if keyword.arg is None:
-                args.rest = value if value is not None else args.rest
+                args.rest = value if value is not None else Unknown()
             else:
                 args.kw[keyword.arg] = value
                 args.kw_nodes[keyword.arg] = keyword.value
@@ -106,7 +108,7 @@ def eval_marked_args(f: Frame, node: ast.Call) -> Args:
         before = len(log)
         value = f.ev[keyword.value.__class__](f, keyword.value)
         if keyword.arg is None:
-            args.rest = value
+            args.rest = value if value is not None else Unknown()
         else:
             args.kw[keyword.arg] = value
             args.kw_nodes[keyword.arg] = keyword.value
@@ -133,6 +135,8 @@ def eval_call(f: Frame, node: ast.Call) -> Value | None:
 def call_value(f: Frame, node: ast.AST, callee: Value | None, args: Args) -> Value | None:
     """Call any value."""
     if callee is None or isinstance(callee, Unknown):
+        if callee is not None and callee.outer:
+            _outer_method(f, node, callee, args)
         return with_taint(unknown_call(f, node, args), callee.taint if callee else None)
     if isinstance(callee, Func):
         return call_function(f, node, callee, args)
@@ -161,6 +165,14 @@ def call_value(f: Frame, node: ast.AST, callee: Value | None, args: Args) -> Val
     return None
 
 
+def _outer_method(f: Frame, node: ast.AST, receiver: Unknown, args: Args) -> None:
+    """A method of data from outside the step body that is running."""
+    func = node.func if isinstance(node, ast.Call) else None
+    if isinstance(func, ast.Attribute) and func.attr in f.m.mutators:
+        for hook in f.m.hooks.mutation:
+            hook(f, node, receiver, func.attr, args)
+
+
 def holds_ctx(args: Args) -> bool:
     """Whether ctx itself is among the arguments."""
     return any(value.__class__ is Ctx for value in args.pos) or any(
@@ -172,6 +184,10 @@ def unknown_call(f: Frame, node: ast.AST, args: Args) -> Value | None:
     """A call of something that cannot be resolved."""
     for hook in f.m.hooks.unknown_call:
         hook(f, node, args)
+    func = node.func if isinstance(node, ast.Call) else None
+    if func.__class__ is ast.Attribute and func.attr in f.m.named_methods:  # type: ignore[union-attr]
+        if args.pos or args.kw:
+            return f.m.named_methods[func.attr](f, node, args)  # type: ignore[no-any-return, union-attr]
     taint: Taint = None
     if args.pos or args.kw or args.rest is not None:
         for value in args.values():
@@ -183,7 +199,9 @@ def unknown_call(f: Frame, node: ast.AST, args: Args) -> Value | None:
 
 
 def ctx_work(f: Frame, node: ast.AST) -> Coro:
-    """The result of unresolved code that was given ctx: it may do journaled work, and may not be a coroutine."""
+    """The result of unresolved code that was given ctx: it may do journaled work, and may not be a
+    coroutine.
+    """
     f.journal(node)
     coro = Coro(node, True, None, "helper")
     coro.used = True
@@ -197,7 +215,9 @@ def escape_all(f: Frame, node: ast.AST, args: Args) -> None:
 
 
 def escape(f: Frame, node: ast.AST, value: Value | None, depth: int = 0) -> None:
-    """A value goes where it is not followed: coroutines may be awaited there, and orders may be looked at."""
+    """A value goes where it is not followed: coroutines may be awaited there, and orders may be
+    looked at.
+    """
     if value is None or depth > 4:
         return
     if isinstance(value, Coro):
@@ -325,6 +345,8 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
         f.m.outward(f, node, cause.through(decl.qualname, f.place(node)), func, args)
     if result.journals:
         f.journal(node)
+        if f.loops:
+            order_event(f, node)
     return _returned(f, node, func, result)
 
 
@@ -348,9 +370,15 @@ def _returned(f: Frame, node: ast.AST, func: Func, result: Any) -> Value | None:
     decl = func.decl
     value: Value | None = rebase(f, node, result.value, result.frame, decl.qualname)
     returns = getattr(decl.node, "returns", None)
-    if returns is not None and (value is None or isinstance(value, Unknown)) and not decl.generator():
+    if (
+        returns is not None
+        and (value is None or isinstance(value, Unknown))
+        and not decl.generator()
+    ):
         promised = f.m.from_annotation(decl.module, returns)
-        value = with_taint(promised, value.taint if value else None) if promised is not None else value
+        value = (
+            with_taint(promised, value.taint if value else None) if promised is not None else value
+        )
     if not decl.is_async or decl.generator():
         return value
     is_ctx = result.journals and f.mode != HOST
@@ -384,11 +412,17 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
         return m.rulvar_call(f, node, ext, args)
     for value in args.values():
         escape(f, node, value)
-        if value.taint is not None and (path.rpartition(".")[2][:1].islower() or m.catalog.result(path)):
+        if value.taint is not None and (
+            path.rpartition(".")[2][:1].islower() or m.catalog.result(path)
+        ):
             taint = merge_taint(taint, value.taint)
     result = m.catalog.result(path)
     if result is not None:
-        if m.catalog.is_type(path) and not m.catalog.effects(path) and not path.startswith(("pathlib", "datetime")):
+        if (
+            m.catalog.is_type(path)
+            and not m.catalog.effects(path)
+            and not path.startswith(("pathlib", "datetime"))
+        ):
             taint = ext.taint
         return Obj(result, taint, node)
     element = m.catalog.element(path)
@@ -399,7 +433,12 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     root = path.partition(".")[0]
     if root in m.stdlib or not root:
         return Unknown(taint) if taint is not None else None
-    return Obj(f"{path}()", taint, node)
+    last = path.rpartition(".")[2]
+    if last.endswith("Stub") and any(
+        isinstance(v, Obj) and v.type == "grpc.Channel" for v in args.pos
+    ):
+        return Obj("grpc.Stub")
+    return Obj(path if last[:1].isupper() else f"{path}()", taint, node)
 
 
 def _applies(when: str, args: Args) -> bool:
@@ -417,11 +456,15 @@ def _applies(when: str, args: Args) -> bool:
     if when == "positive":
         return not (isinstance(first, Const) and first.value in (0, 0.0))
     tz = args.get(1, "tz")  # "no-tz"
-    return not ("tz" in args.kw or len(args.pos) > 1) or (isinstance(tz, Const) and tz.value is None)
+    return not ("tz" in args.kw or len(args.pos) > 1) or (
+        isinstance(tz, Const) and tz.value is None
+    )
 
 
 def _describe(f: Frame, node: ast.AST, ext: Ext, entry: Entry) -> str:
-    name = f.segment(node.func) if isinstance(node, ast.Call) else ext.path.removeprefix("builtins.")
+    name = (
+        f.segment(node.func) if isinstance(node, ast.Call) else ext.path.removeprefix("builtins.")
+    )
     shown = ext.path.removeprefix("builtins.")
     if name.rpartition(".")[2] != shown.rpartition(".")[2]:
         return f"`{name}()` (`{shown}`) {entry.does}"

@@ -58,7 +58,9 @@ TELEMETRY: Final = frozenset({"log", "budget", "phase"})
 
 
 class CtxCall:
-    """One call on ctx: `name` is the method, `node` the call, `loops` the loops around it, innermost last."""
+    """One call on ctx: `name` is the method, `node` the call, `loops` the loops around it,
+    innermost last.
+    """
 
     __slots__ = ("args", "frame", "loops", "name", "node")
 
@@ -120,12 +122,18 @@ def _shim(f: Frame, call: CtxCall) -> Value:
 
 
 def _see_arguments(f: Frame, call: CtxCall) -> None:
-    """Arguments become part of the identity or go to other code: their order matters, their coroutines run."""
+    """Arguments become part of the identity or go to other code: their order matters, their
+    coroutines run.
+    """
     functions = {"step": ("fn",)}.get(call.name, ())
     names = SIGNATURES[call.name]
     for index, value in enumerate(call.args.pos):
         if value is not None and not (index < len(names) and names[index] in functions):
-            _see_argument(f, call.args.pos_nodes[index] if index < len(call.args.pos_nodes) else call.node, value)
+            _see_argument(
+                f,
+                call.args.pos_nodes[index] if index < len(call.args.pos_nodes) else call.node,
+                value,
+            )
     for name, value in call.args.kw.items():
         if value is not None and name not in functions and name not in ("tools", "label"):
             _see_argument(f, call.args.kw_nodes.get(name, call.node), value)
@@ -182,8 +190,9 @@ def _run_given_functions(f: Frame, call: CtxCall) -> None:
 
 
 def _run_thunks(f: Frame, call: CtxCall, value: Value | None, given: list[Value | None]) -> None:
-    """Functions given to `ctx.parallel` and `ctx.pipeline` are replayed code. Those that are closures are judged
-    where they are written; others are called from here."""
+    """Functions given to `ctx.parallel` and `ctx.pipeline` are replayed code. Those that are
+    closures are judged where they are written; others are called from here.
+    """
     for option in options_of(value):
         if isinstance(option, Container):
             _run_thunks(f, call, element_of(option), given)
@@ -218,7 +227,9 @@ def _exempt_partial(f: Frame, node: ast.AST, value: Partial, kind: str) -> Resul
     return _exempt_function(f, node, value.func, kind, Args(list(value.args), dict(value.keywords)))
 
 
-def _exempt_function(f: Frame, node: ast.AST, func: Func, kind: str, args: Args | None) -> Result | None:
+def _exempt_function(
+    f: Frame, node: ast.AST, func: Func, kind: str, args: Args | None
+) -> Result | None:
     decl = func.decl
     if func.frame is not None:
         func.frame.exempt.add(decl)
@@ -246,5 +257,3 @@ def _step_frame(f: Frame, node: ast.AST, kind: str) -> Frame:
     frame.step = StepBody(kind, node, f)
     frame.depth = 1
     return frame
-
-

@@ -83,8 +83,12 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
     if isinstance(base, Seq):
         use_order(f, node, base)
         if isinstance(getattr(node, "slice", None), ast.Slice):
-            return base
-        if base.items is not None and isinstance(key, int) and -len(base.items) <= key < len(base.items):
+            return f.new_seq(base.kind, None, element_of(base))
+        if (
+            base.items is not None
+            and isinstance(key, int)
+            and -len(base.items) <= key < len(base.items)
+        ):
             return base.items[key]
         return element_of(base)
     if isinstance(base, Dict):
@@ -97,7 +101,9 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
         element = f.m.catalog.element(base.type)
         if element is not None:
             return Obj(element, base.taint)
-        return Ext(f"{base.type}.__getitem__", base) if base.type not in _SCALARS else _tainted(base)
+        return (
+            Ext(f"{base.type}.__getitem__", base) if base.type not in _SCALARS else _tainted(base)
+        )
     if isinstance(base, Ext):
         if base.receiver is not None:
             return base
@@ -109,7 +115,9 @@ _SCALARS: Final = frozenset({"builtins.str", "builtins.bytes", "builtins.int", "
 
 
 def _hashable(key: object) -> bool:
-    return key is not _MISSING and isinstance(key, str | int | float | bytes | bool | None.__class__)
+    return key is not _MISSING and isinstance(
+        key, str | int | float | bytes | bool | None.__class__
+    )
 
 
 def _tainted(value: Value) -> Value | None:
@@ -128,14 +136,16 @@ def eval_joined(f: Frame, node: ast.JoinedStr) -> Value | None:
 
 
 def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:
+    f.m.in_text += 1
     value = f.ev[node.value.__class__](f, node.value)
+    f.m.in_text -= 1
     spec = node.format_spec
     if spec is not None:
         f.ev[spec.__class__](f, spec)
         for hook in f.m.hooks.format_spec:
             hook(f, node.value, spec, value)
     if value is not None:
-        f.m.text(f, node.value, value, spec is None)
+        f.m.text(f, node.value, value)
     return value
 
 
@@ -165,7 +175,11 @@ def eval_unary(f: Frame, node: ast.UnaryOp) -> Value | None:
     if isinstance(node.op, ast.Not):
         f.m.test(f, node.operand, value)
         return _tainted(value)
-    if isinstance(value, Const) and isinstance(node.op, ast.USub) and isinstance(value.value, int | float):
+    if (
+        isinstance(value, Const)
+        and isinstance(node.op, ast.USub)
+        and isinstance(value.value, int | float)
+    ):
         return Const(-value.value)
     return value if isinstance(value, Obj) else _tainted(value)
 

@@ -1,4 +1,6 @@
-"""Builtins and standard functions whose meaning the analysis needs: conversions, iteration, partial application."""
+"""Builtins and standard functions whose meaning the analysis needs: conversions, iteration,
+partial application.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from rulvar_lint.core.calls import Args, call_value, escape, escape_all
 from rulvar_lint.core.containers import format_text, join_text
 from rulvar_lint.core.expressions import FLOAT, INT, STR, is_int
 from rulvar_lint.core.operators import iterate
-from rulvar_lint.core.order import see_order, use_order
 from rulvar_lint.core.order import order_of as order_of_value
+from rulvar_lint.core.order import see_order, use_order
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -36,6 +38,7 @@ from rulvar_lint.core.values import (
     options_of,
     with_taint,
 )
+from rulvar_lint.core.words import words
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -69,7 +72,7 @@ def make_list(kind: str, verb: str) -> Callable[[Frame, ast.AST, Ext, Args], Val
     def convert(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
         value = _first(args)
         if value is None:
-            return None if args.pos or args.rest is not None else f.new_seq(kind, [])
+            return f.new_seq(kind, None if args.pos or args.rest is not None else [])
         elem = _elements(f, node, args)
         made = f.new_seq(kind, None, elem)
         if isinstance(value, Seq) and value.items is not None and value.elem is None:
@@ -104,7 +107,9 @@ def map_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     result = call_value(f, node, func, Args(list(items), {})) if func is not None else None
     made = f.new_seq(kind, None, result if kind == "map" else (items[0] if items else None))
     for value in args.pos[1:]:
-        made.order = made.order or order_of_value(f, node, value, "maps over" if kind == "map" else "filters")
+        made.order = made.order or order_of_value(
+            f, node, value, "maps over" if kind == "map" else "filters"
+        )
     return made
 
 
@@ -114,7 +119,12 @@ def make_set(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     stable = bool(
         (isinstance(value, Set) and value.stable)
         or (isinstance(value, Obj) and value.type == "builtins.range")
-        or (isinstance(value, Seq) and elem is not None and value.items and all(map(is_int, value.items)))
+        or (
+            isinstance(value, Seq)
+            and elem is not None
+            and value.items
+            and all(map(is_int, value.items))
+        )
     )
     return f.new_set(elem, stable)
 
@@ -208,6 +218,10 @@ def harmless(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return _unknown(args)
 
 
+def object_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    return Obj("builtins.object")
+
+
 def range_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return with_taint(Obj("builtins.range"), _taint(args))
 
@@ -220,7 +234,11 @@ def get_attribute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     if isinstance(name, Const) and isinstance(name.value, str):
         return join(f.m.attribute(f, node, base, name.value), args.get(2, "default"))
     if isinstance(base, Ext) and f.m.catalog.is_impure_module(base.path):
-        f.effect(node, "RLV111", f"`{f.segment(node)}` picks a function of `{base.path}` by a name that is computed")
+        f.effect(
+            node,
+            "RLV111",
+            f"`{f.segment(node)}` picks a function of `{base.path}` by a name that is computed",
+        )
     return None
 
 
@@ -263,7 +281,9 @@ def reduce_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 
 def apply_call(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """`operator.call`, `asyncio.run` of a function and the like: call the first argument."""
-    return call_value(f, node, args.pos[0] if args.pos else None, Args(list(args.pos[1:]), dict(args.kw)))
+    return call_value(
+        f, node, args.pos[0] if args.pos else None, Args(list(args.pos[1:]), dict(args.kw))
+    )
 
 
 def dumps(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
@@ -282,6 +302,32 @@ def passing(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """Functions that give back their argument, such as `typing.cast` and `copy.copy`."""
     value = args.pos[-1] if args.pos else None
     return value.value if isinstance(value, Star) else value
+
+
+def copied(f: Frame, value: Value | None) -> Value | None:
+    """A copy of a value: changing it does not change the original."""
+    if isinstance(value, Seq):
+        made: Container = f.new_seq(
+            value.kind, None if value.items is None else list(value.items), value.elem
+        )
+    elif isinstance(value, Dict):
+        made = f.new_dict(dict(value.entries), value.elem)
+    elif isinstance(value, Set):
+        made = f.new_set(value.elem, value.stable)
+    elif isinstance(value, Inst):
+        clone = Inst(value.decl, "local", f.step, f.m.tick)
+        clone.attrs = dict(value.attrs)
+        return clone
+    elif isinstance(value, Unknown):
+        return Unknown(value.taint) if value.taint is not None else None
+    else:
+        return value
+    made.order = value.order
+    return made
+
+
+def copy_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    return copied(f, args.get(0, "x"))
 
 
 def chain(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
@@ -343,8 +389,10 @@ def combine(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return coro
 
 
-_HARMLESS: Final = """isinstance issubclass hasattr callable print repr_ abs round divmod pow chr ord hex oct bin
-    delattr locals globals dir property classmethod staticmethod memoryview bytes bytearray complex object""".split()
+_HARMLESS: Final = words(
+    """isinstance issubclass hasattr callable print repr_ abs round divmod pow chr ord hex
+    oct bin delattr locals globals dir property memoryview complex"""
+)
 
 TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.list": make_list("list", "lists"),
@@ -407,8 +455,11 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "yaml.dump": dumps,
     "yaml.safe_dump": dumps,
     "typing.cast": passing,
-    "copy.copy": passing,
-    "copy.deepcopy": passing,
+    "builtins.staticmethod": passing,
+    "builtins.classmethod": passing,
+    "copy.copy": copy_,
+    "copy.deepcopy": copy_,
+    "builtins.object": object_,
     "itertools.chain": chain,
     "itertools.chain.from_iterable": chain,
     "itertools.islice": through,
@@ -425,8 +476,11 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "more_itertools.chunked": through,
     **{
         f"asyncio.{name}": combine
-        for name in """gather wait as_completed create_task ensure_future wait_for shield TaskGroup.create_task
-        AbstractEventLoop.create_task AbstractEventLoop.run_until_complete run_coroutine_threadsafe run""".split()
+        for name in words(
+            """gather wait as_completed create_task ensure_future wait_for shield
+    TaskGroup.create_task AbstractEventLoop.create_task
+    AbstractEventLoop.run_until_complete run_coroutine_threadsafe run"""
+        )
     },
     "contextlib.closing": passing,
     "contextlib.nullcontext": passing,

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _MISSING: Final = object()
 
 
-def _loop_order(f: Frame, node: ast.AST, iterable: ast.expr, value: Value | None, what: str) -> Pending | None:
+def _loop_order(
+    f: Frame, node: ast.AST, iterable: ast.expr, value: Value | None, what: str
+) -> Pending | None:
     """The arbitrary order a loop runs in. For a set it is fixed by the loop itself."""
     for option in options_of(value):
         if isinstance(option, Set) and not option.stable:
@@ -83,7 +85,9 @@ def _breaks(body: list[ast.stmt]) -> bool:
     return False
 
 
-def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: Callable[[], None]) -> int:
+def _run(
+    f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: Callable[[], None]
+) -> int:
     before = f.fork()
     loop.before = before
     outer_jumps, f.jumps = f.jumps, []
@@ -107,7 +111,9 @@ def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: C
 def _carries(before: Env, after: Env) -> bool:
     """Whether an iteration changes what a variable is, so that the next one may see something new."""
     for name, value in after.items():
-        if value is None or value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func"):
+        if value is None or (
+            value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func")
+        ):
             continue
         old: Any = before.get(name, _MISSING)
         if old is not _MISSING and old is not value and old.__class__ is not value.__class__:
@@ -140,7 +146,11 @@ def _generators(
         element = iterate(f, generator.iter, value) if value is not None else None
         f.m.tick += 1
         loop = Loop(node, f.m.tick)
-        loop.order = _loop_order(f, node, generator.iter, value, "the comprehension") if value is not None else None
+        loop.order = (
+            _loop_order(f, node, generator.iter, value, "the comprehension")
+            if value is not None
+            else None
+        )
         order = order or loop.order
         if isinstance(node, ast.SetComp):
             loop.order = loop.order if _has_await(node) else None

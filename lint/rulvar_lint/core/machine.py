@@ -1,7 +1,8 @@
 """The interpreter: runs functions on abstract values, remembers results, and collects findings.
 
-A function is run once per kind of arguments. Running one in replayed code reports findings where they are; running
-a helper collects its effects, which the caller reports at the call. Nothing is imported and nothing is executed.
+A function is run once per kind of arguments. Running one in replayed code reports findings where
+they are; running a helper collects its effects, which the caller reports at the call. Nothing is
+imported and nothing is executed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from rulvar_lint.core import (
     region,
     statements,
 )
-from rulvar_lint.core.effects import Cause
+from rulvar_lint.core.effects import Cause, Place
 from rulvar_lint.core.findings import Finding, Key
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP, Frame, StepBody
 from rulvar_lint.core.values import (
@@ -62,7 +63,9 @@ if TYPE_CHECKING:
 Used = tuple[str, int, str]
 
 MAX_DEPTH: Final = 160
-MAX_CONTEXTS: Final = 24
+MAX_CONTEXTS: Final = 16
+MAX_CLOSURE_RUNS: Final = 64
+_BY_IDENTITY: Final = "by identity"
 _NEVER: Final = 1 << 30
 _MISSING: Final = object()
 _BUILTINS: Final = frozenset(dir(builtins))
@@ -72,13 +75,15 @@ class Files(Protocol):
     """Where modules come from."""
 
     def find(self, name: str, importer: str) -> str | None:
-        """The path of the module `name` as seen from the file `importer`; "" for a package without a file."""
+        """The path of the module `name` as seen from the file `importer`; "" for a package without
+        a file.
+        """
 
     def module(self, path: str) -> Module | None:
         """The parsed module at `path`, or None if it does not parse."""
 
-    def mentions(self, word: str) -> list[str]:
-        """Paths of all files whose text contains `word`."""
+    def mentions(self, word: str, path: str) -> list[str]:
+        """Paths of the files that contain `word` and import the module at `path`."""
 
 
 class Result:
@@ -106,6 +111,8 @@ class Machine:
         self.hooks = hooks
         self.stdlib = sys.stdlib_module_names
         self.functions = functions.TABLE
+        self.named_methods = containers.NAMED
+        self.mutators = containers.MUTATORS
         self.expression_table: dict[type, Callable[[Frame, Any], Value | None]] = {
             **expressions.TABLE,
             **calls.TABLE,
@@ -118,6 +125,7 @@ class Machine:
             **definitions.STATEMENTS,
         }
         self.tick = 0
+        self.in_text = 0
         self.findings: dict[Key, Finding] = {}
         self.log: list[Finding | Used] = []
         self.used: set[Used] = set()
@@ -125,9 +133,12 @@ class Machine:
         self.registered: dict[FunctionDecl, Func] = {}
         self.registrars: dict[FunctionDecl, str] = {}
         self.region_files: set[str] = set()
+        self.sinks: dict[tuple[str, Place], list[tuple[str, int]]] = {}
         self.unsorted: dict[Cause, ast.AST] = {}
         self.words: dict[str, set[str]] = {}
         self._provisional: dict[Any, tuple[Result, int]] = {}
+        self._by_identity: dict[Any, Result] = {}
+        self._contexts: dict[FunctionDecl, int] = {}
         self._active: dict[FunctionDecl, int] = {}
         self._low = _NEVER
         self._annotations: dict[object, bool] = {}
@@ -190,9 +201,9 @@ class Machine:
         return Result(f, value)
 
     def _memo_key(self, func: Func, env: Env, mode: int, depth: int) -> Any:
-        if func.frame is not None or (mode == STEP and depth == 0):
-            return None
         decl = func.decl
+        if func.frame is not None or (mode == STEP and depth == 0):
+            return self._closure_key(decl, mode)
         parts: list[Any] = [decl, mode]
         simple = True
         for name, value in env.items():
@@ -208,17 +219,39 @@ class Machine:
                     part = id(value)
             parts.append((name, part))
         if not simple:
-            decl.contexts += 1
-            if decl.contexts > MAX_CONTEXTS:
+            parts.append(_BY_IDENTITY)
+            self._contexts[decl] = count = self._contexts.get(decl, 0) + 1
+            if count > MAX_CONTEXTS:
                 for name, value in env.items():
                     calls.consume(value)
                     if isinstance(value, Container):
                         env[name] = None
-                return (decl, mode, "any", tuple(type(value) for value in env.values()))
+                kinds = tuple(type(value) for value in env.values())
+                return (decl, mode, "any", kinds, _BY_IDENTITY)
         return tuple(parts)
 
+    def _closure_key(self, decl: FunctionDecl, mode: int) -> Any:
+        """Closures depend on variables that change, so they are run each time, up to a bound."""
+        if mode in (REGION, STEP):
+            return None
+        self._contexts[decl] = count = self._contexts.get(decl, 0) + 1
+        return (decl, mode, "closure", _BY_IDENTITY) if count > MAX_CLOSURE_RUNS else None
+
+    def begin_unit(self) -> None:
+        """Forget what was found, and results that belong to values of the last unit."""
+        self.findings = {}
+        self.used = set()
+        self.sinks = {}
+        self.unsorted = {}
+        self.log = []
+        self.region_files = set()
+        self._contexts = {}
+        self._by_identity = {}
+        self._provisional = {}
+
     def _remembered(self, key: Any, env: Env) -> Result | None:
-        hit = key[0].memo.get(key)
+        memo = self._by_identity if key[-1] is _BY_IDENTITY else key[0].memo
+        hit = memo.get(key)
         if hit is None:
             provisional = self._provisional.get(key)
             if provisional is None:
@@ -239,8 +272,9 @@ class Machine:
 
     def _remember(self, key: Any, result: Result, index: int, env: Env) -> None:
         complete = self._low >= index
-        if complete and index == 0:
-            self._provisional.clear()
+        if complete and self._provisional:
+            for stale in [name for name, (_, low) in self._provisional.items() if low >= index]:
+                del self._provisional[stale]
         if key is None:
             return
         first = next(iter(env.values()), None)
@@ -249,7 +283,8 @@ class Machine:
                 result.attrs = dict(first.attrs)
         result.keep = list(env.values())
         if complete:
-            key[0].memo[key] = result
+            memo = self._by_identity if key[-1] is _BY_IDENTITY else key[0].memo
+            memo[key] = result
         else:
             self._provisional[key] = (result, self._low)
 
@@ -285,6 +320,7 @@ class Machine:
             self.log.append(known)
             return known
         self.log.append(finding)
+        finding.in_text = self.in_text > 0
         finding.fix = more.get("fix")
         finding.places = list(more.get("places", ()))
         self.findings[finding.key] = finding
@@ -329,6 +365,8 @@ class Machine:
         module.state = 1
         frame = self.host_frame(module)
         statements.exec_block(frame, module.tree.body)
+        if b"global " in module.source.data:
+            definitions.late_globals(self, module)
         for value in module.env.values():
             if isinstance(value, Container) and value.scope == "local":
                 value.scope = "module"
@@ -349,7 +387,9 @@ class Machine:
         path = self.files.find(name, importer.path)
         if path is None:
             top = name.partition(".")[0]
-            known = name.startswith("/") or (top and self.files.find(top, importer.path) is not None)
+            known = name.startswith("/") or (
+                top and self.files.find(top, importer.path) is not None
+            )
             full = name if attr is None else f"{name}.{attr}"
             return Ext(f".{full}" if known else classes.canonical(full))
         reference = ModuleRef(name, self.load(path, importer) if path else None)
@@ -364,7 +404,9 @@ class Machine:
             self.prepare(module)
         return module
 
-    def module_member(self, reference: ModuleRef, attr: str, importer: Module | None = None) -> Value | None:
+    def module_member(
+        self, reference: ModuleRef, attr: str, importer: Module | None = None
+    ) -> Value | None:
         """`module.attr`: a global name, else a submodule."""
         module = reference.module
         if module is not None:
@@ -372,7 +414,9 @@ class Machine:
             if value is not _MISSING:
                 return value  # type: ignore[no-any-return]
         origin = module or importer
-        path = self.files.find(f"{reference.name}.{attr}", origin.path if origin is not None else "")
+        path = self.files.find(
+            f"{reference.name}.{attr}", origin.path if origin is not None else ""
+        )
         if path is not None:
             return ModuleRef(f"{reference.name}.{attr}", self.load(path, origin) if path else None)
         return None
@@ -397,13 +441,20 @@ class Machine:
                         return value
             elif path is None:
                 full = classes.canonical(f"{star}.{name}")
-                known = self.catalog.effects(full) or self.catalog.read(full) or self.catalog.result(full)
+                known = (
+                    self.catalog.effects(full)
+                    or self.catalog.read(full)
+                    or self.catalog.result(full)
+                )
                 if known or star.partition(".")[0] == "rulvar":
                     return Ext(full)
         return _MISSING
 
     def force(self, module: Module, name: str, lazy: LazyImport) -> Value | None:
         """Resolve an import that is needed now."""
+        if lazy.busy:
+            return None
+        lazy.busy = True
         value: Value | None = None
         if isinstance(lazy, LazyChoice):
             for option in lazy.options:
@@ -411,6 +462,7 @@ class Machine:
                 value = join(value, found)
         else:
             value = self.resolve_import(module, lazy.name, lazy.attr)
+        lazy.busy = False
         if module.env.get(name) is lazy:
             module.env[name] = value
         return value
@@ -422,7 +474,9 @@ class Machine:
             return Ext(f"builtins.{name}") if name in _BUILTINS else None
         return self._read_global(f, node, module, name, value)
 
-    def _read_global(self, f: Frame, node: ast.AST, module: Module, name: str, value: Value | None) -> Value | None:
+    def _read_global(
+        self, f: Frame, node: ast.AST, module: Module, name: str, value: Value | None
+    ) -> Value | None:
         if f.mode == HOST:
             return value
         cls = value.__class__
@@ -434,7 +488,9 @@ class Machine:
             entry = self.catalog.read(value.path)
             if entry is not None:
                 fresh = Ext(value.path)
-                fresh.taint = frozenset((f.effect(node, entry.code, f"`{value.path}` {entry.does}"),))
+                fresh.taint = frozenset(
+                    (f.effect(node, entry.code, f"`{value.path}` {entry.does}"),)
+                )
                 return fresh
         for hook in self.hooks.global_read:
             hook(f, node, module, name, value)
@@ -443,12 +499,14 @@ class Machine:
     def module_attribute(self, f: Frame, node: ast.AST, base: ModuleRef, name: str) -> Value | None:
         """`module.name` in an expression."""
         value = self.module_member(base, name, f.module)
-        if base.module is None or value is None and name not in base.module.env:
+        if base.module is None or (value is None and name not in base.module.env):
             return value
         return self._read_global(f, node, base.module, name, value)
 
     def static_global(self, module: Module, name: str) -> Value | None:
-        """A global or builtin name, without it counting as a read. Imports for type checking are seen too."""
+        """A global or builtin name, without it counting as a read. Imports for type checking are
+        seen too.
+        """
         value = self.binding(module, name)
         if value is _MISSING:
             lazy = module.typing.get(name)
@@ -556,7 +614,14 @@ class Machine:
         """`(name := value)`."""
         f.env[target.id] = value
 
-    def store_target(self, f: Frame, node: ast.AST, target: ast.Attribute, base: Value | None, value: Value | None) -> None:
+    def store_target(
+        self,
+        f: Frame,
+        node: ast.AST,
+        target: ast.Attribute,
+        base: Value | None,
+        value: Value | None,
+    ) -> None:
         """`base.attr = value`."""
         if base is None:
             for hook in self.hooks.store:
@@ -564,12 +629,16 @@ class Machine:
         else:
             classes.store_attribute(f, node, target, base, target.attr, value)
 
-    def augment_container(self, f: Frame, node: ast.AST, container: Container, value: Value | None) -> None:
+    def augment_container(
+        self, f: Frame, node: ast.AST, container: Container, value: Value | None
+    ) -> None:
         """`container += value` and the like."""
         if isinstance(value, Container):
             container.elem = join(container.elem, operators.element_of(value))
             if isinstance(container, Seq):
-                container.order = container.order or order.order_of(f, node, value, "extends a list by")
+                container.order = container.order or order.order_of(
+                    f, node, value, "extends a list by"
+                )
         if isinstance(container, Set):
             container.stable = container.stable and isinstance(value, Set) and value.stable
         order.grow(f, node, container)
@@ -619,6 +688,11 @@ def _shape(value: Value) -> Any:
         return ("set", value.stable, value.home is None)
     if isinstance(value, Inst) and value.scope != "local":
         return id(value)
-    if isinstance(value, Seq) and value.kind == "tuple" and value.items is not None and not any(value.items):
+    if (
+        isinstance(value, Seq)
+        and value.kind == "tuple"
+        and value.items is not None
+        and not any(value.items)
+    ):
         return "tuple"
     return None

@@ -22,8 +22,10 @@ from rulvar_lint.core.values import (
     Partial,
     Unknown,
     Value,
+    join,
     options_of,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import ClassDecl, FunctionDecl, Module
@@ -32,11 +34,9 @@ if TYPE_CHECKING:
     from rulvar_lint.core.values import Env
 
 _REGISTER: Final = frozenset({"workflow", "define_workflow"})
-_FOREIGN_CTX: Final = frozenset(
-    """click typer discord invoke fabric celery fastapi aiogram telegram strawberry flask starlette nextcord disnake
-    rich_click asyncclick cloup sanic litestar graphene hikari arc crescent lightbulb temporalio prefect dagster
-    airflow""".split()
-)
+_FOREIGN_CTX: Final = names("""click typer discord invoke fabric celery fastapi aiogram telegram strawberry flask
+    starlette nextcord disnake rich_click asyncclick cloup sanic litestar graphene
+    hikari arc crescent lightbulb temporalio prefect dagster airflow""")
 
 
 def finish(f: Frame) -> None:
@@ -77,22 +77,24 @@ def register(f: Frame, node: ast.AST, path: str, func: Func, value: Value | None
 
 
 def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: calls.Args) -> Value | None:
-    """`define_workflow("name", fn)`, `workflow(name=...)`, `tool(execute=fn)` and the rest of rulvar."""
+    """`define_workflow("name", fn)`, `workflow(name=...)`, `tool(execute=fn)` and the rest of
+    rulvar.
+    """
     name = ext.path.rpartition(".")[2]
     given = [option for value in args.values() for option in options_of(value)]
     if name in _REGISTER:
+        found: Value | None = None
         for value in given:
             func = _function_of(value)
             if func is not None:
                 register(f, node, ext.path, func, value)
-                return func
-        return Ext(ext.path)
+                found = join(found, func)
+        return found if found is not None else Ext(ext.path)
     if name == "tool":
         for value in given:
             if isinstance(value, Func | Partial | Container):
                 f.m.exempt(f, node, value, "tool")
-        found = next((value for value in given if isinstance(value, Func)), None)
-        return found if found is not None else Ext(ext.path)
+        return next((value for value in given if isinstance(value, Func)), Ext(ext.path))
     if name == "transition":
         for option in options_of(args.kw.get("guard")):
             if isinstance(option, Func):
@@ -116,7 +118,10 @@ def _function_of(value: Value | None) -> Func | None:
 
 def state_machine(f: Frame, decl: ClassDecl) -> None:
     """Transitions and guards of a state machine are replayed code."""
-    if not any(base.startswith("rulvar.") and base.endswith(".StateMachine") for base in external_bases(decl)):
+    if not any(
+        base.startswith("rulvar.") and base.endswith(".StateMachine")
+        for base in external_bases(decl)
+    ):
         return
     guards = {
         keyword.value.value
@@ -126,7 +131,9 @@ def state_machine(f: Frame, decl: ClassDecl) -> None:
         if keyword.arg == "guard" and isinstance(keyword.value, ast.Constant)
     }
     for name, value in decl.attrs.items():
-        if isinstance(value, Func) and (name in guards or {"transition", "guard"} & value.decl.flags):
+        if isinstance(value, Func) and (
+            name in guards or {"transition", "guard"} & value.decl.flags
+        ):
             value.decl.flags.add("machine")
             f.m.registered[value.decl] = value
 
@@ -171,7 +178,9 @@ def _run_hosts(m: Machine, module: Module) -> None:
     if not module.imports_rulvar:
         return
     for func in list(module.functions):
-        if func.decl in m.registered or annotations.ctx_parameters(m, func.decl) and not module.is_test:
+        if func.decl in m.registered or (
+            annotations.ctx_parameters(m, func.decl) and not module.is_test
+        ):
             continue
         if _may_register(func.decl, module):
             run_host(m, func)
@@ -187,7 +196,10 @@ def _may_register(decl: FunctionDecl, module: Module) -> bool:
         return False
     return any(
         isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (inner.decorator_list or any(arg.arg == "ctx" or arg.annotation for arg in inner.args.args))
+        and (
+            inner.decorator_list
+            or any(arg.arg == "ctx" or arg.annotation for arg in inner.args.args)
+        )
         for inner in all_statements(decl.body)
     )
 
@@ -211,7 +223,12 @@ def analyse(m: Machine, func: Func) -> None:
     decl = func.decl
     frame = m.host_frame(decl.module)
     bound: list[Value | None] = []
-    if decl.cls is not None and "staticmethod" not in decl.flags and func.bound is None and func.frame is None:
+    if (
+        decl.cls is not None
+        and "staticmethod" not in decl.flags
+        and func.bound is None
+        and func.frame is None
+    ):
         bound = [Class(decl.cls) if "classmethod" in decl.flags else m.generic(decl.cls)]
     env, _ = calls.bind(frame, func, calls.Args(bound, {}))
     _root_parameters(m, func, env, len(bound) + (func.bound is not None))
@@ -242,10 +259,8 @@ def _wrapper(m: Machine, decl: FunctionDecl) -> None:
 # Small judgements
 
 
-_QUIET: Final = frozenset(
-    """add discard update append extend insert setdefault remove pop clear sort log debug info warning error
-    exception""".split()
-)
+_QUIET: Final = names("""add discard update append extend insert setdefault remove pop clear sort log debug
+    info warning error exception""")
 
 
 def is_quiet(f: Frame, func: ast.expr) -> bool:
@@ -259,7 +274,9 @@ def is_quiet(f: Frame, func: ast.expr) -> bool:
         value_ = f.env.get(func.id)
         if value_ is None and func.id not in f.env:
             value_ = f.m.static_global(f.module, func.id)
-        return isinstance(value_, Func) or (isinstance(value_, Ext) and value_.path.startswith("builtins."))
+        return isinstance(value_, Func) or (
+            isinstance(value_, Ext) and value_.path.startswith("builtins.")
+        )
     return False
 
 
@@ -277,7 +294,7 @@ def outward(f: Frame, node: ast.AST, cause: Cause, func: Func, args: calls.Args)
         receiver = func.bound
         if isinstance(receiver, Inst) and receiver.scope == "module":
             f.emit(node, cause)
-        elif receiver is None or isinstance(receiver, Inst) and receiver.scope == "any":
+        elif receiver is None or (isinstance(receiver, Inst) and receiver.scope == "any"):
             f.outward.setdefault(cause.code, cause)
     elif cause.code == "RLV306" and f.mode == STEP:
         if f.step is not None and f.decl is f.step.decl:

@@ -1,4 +1,6 @@
-"""Interpreting statements. A block tells how it ends, so that code behind a `return` is not looked at."""
+"""Interpreting statements. A block tells how it ends, so that code behind a `return` is not looked
+at.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,7 @@ from rulvar_lint.core.values import (
     join,
     with_taint,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -56,11 +59,15 @@ def exec_expr(f: Frame, node: ast.Expr) -> int:
     return FALLS
 
 
-_QUIET_CALLS: Final = frozenset("add discard update log debug info warning error setdefault append extend".split())
+_QUIET_CALLS: Final = names(
+    """add discard update log debug info warning error setdefault append extend"""
+)
 
 
 def _discarded_call(f: Frame, node: ast.expr) -> None:
-    """A call that is made for its effect: in a loop over a set the effects come in an arbitrary order."""
+    """A call that is made for its effect: in a loop over a set the effects come in an arbitrary
+    order.
+    """
     func = node.func  # type: ignore[attr-defined]
     if any(loop.order is not None for loop in f.loops) and not f.m.is_quiet(f, func):
         order_event(f, node)
@@ -96,8 +103,7 @@ def assign(f: Frame, target: ast.expr, value: Value | None, node: ast.AST) -> No
     if cls is ast.Name:
         name: str = target.id  # type: ignore[attr-defined]
         if f.declared is not None and name in f.declared:
-            for hook in f.m.hooks.store_name:
-                hook(f, node, name, f.declared[name], value)
+            store_declared(f, node, name, value)
             return
         if f.loops:
             loop_assign(f, name, value, node)
@@ -113,6 +119,17 @@ def assign(f: Frame, target: ast.expr, value: Value | None, node: ast.AST) -> No
         store_item(f, node, target, base, index, value)
     elif cls is ast.Starred:
         assign(f, target.value, value, node)  # type: ignore[attr-defined]
+
+
+def store_declared(f: Frame, node: ast.AST, name: str, value: Value | None) -> None:
+    """Bind a name that is declared global or nonlocal."""
+    assert f.declared is not None
+    kind = f.declared[name]
+    for hook in f.m.hooks.store_name:
+        hook(f, node, name, kind, value)
+    owner = f.owner_of(name) if kind == "nonlocal" else None
+    env = owner.env if owner is not None else f.globals_set
+    env[name] = join(env.get(name), value)
 
 
 def loop_assign(f: Frame, name: str, value: Value | None, node: ast.AST) -> None:
@@ -145,7 +162,12 @@ def unpack(f: Frame, targets: list[ast.expr], value: Value | None, node: ast.AST
 
 
 def store_item(
-    f: Frame, node: ast.AST, target: ast.expr, base: Value | None, index: Value | None, value: Value | None
+    f: Frame,
+    node: ast.AST,
+    target: ast.expr,
+    base: Value | None,
+    index: Value | None,
+    value: Value | None,
 ) -> None:
     """`base[index] = value`."""
     for hook in f.m.hooks.store_item:
@@ -159,7 +181,9 @@ def store_item(
             f.m.grow(f, node, option)
         elif isinstance(option, Seq):
             option.elem = join(option.elem, value)
-        elif option is not None and f.m.call_special(f, node, option, "__setitem__", [index, value]):
+        elif option is not None and f.m.call_special(
+            f, node, option, "__setitem__", [index, value]
+        ):
             pass
         elif option is None and f.loops:
             order_event(f, node)
@@ -190,8 +214,7 @@ def _augment_name(f: Frame, node: ast.AugAssign, target: ast.Name, value: Value 
     name = target.id
     before = f.ev[ast.Name](f, target)
     if f.declared is not None and name in f.declared:
-        for hook in f.m.hooks.store_name:
-            hook(f, node, name, f.declared[name], value)
+        store_declared(f, node, name, before if isinstance(before, Container) else None)
         return
     if isinstance(before, Container):
         for hook in f.m.hooks.mutation:
@@ -201,7 +224,11 @@ def _augment_name(f: Frame, node: ast.AugAssign, target: ast.Name, value: Value 
         return
     if any(loop.order for loop in f.loops) and not _commutes(node, before, value):
         order_event(f, node)
-    made = f.m.binary(f, node, node.op, before, value) if before is not None or value is not None else None
+    made = (
+        f.m.binary(f, node, node.op, before, value)
+        if before is not None or value is not None
+        else None
+    )
     f.env[name] = made
 
 
@@ -210,7 +237,9 @@ def _commutes(node: ast.AugAssign, before: Value | None, value: Value | None) ->
     if isinstance(node.op, ast.BitOr | ast.BitAnd | ast.BitXor):
         return True
     if isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
-        return is_int(value) or not (is_text(value) or is_text(before) or _is_float(value) or isinstance(value, Seq))
+        return is_int(value) or not (
+            is_text(value) or is_text(before) or _is_float(value) or isinstance(value, Seq)
+        )
     return False
 
 
@@ -268,7 +297,10 @@ def exec_if(f: Frame, node: ast.If) -> int:
 
 def _known_test(value: Value) -> bool | None:
     """Tests that are decided: `TYPE_CHECKING` is false when the program runs."""
-    if isinstance(value, Ext) and value.path in ("typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"):
+    if isinstance(value, Ext) and value.path in (
+        "typing.TYPE_CHECKING",
+        "typing_extensions.TYPE_CHECKING",
+    ):
         return False
     return None
 

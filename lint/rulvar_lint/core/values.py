@@ -1,7 +1,7 @@
 """Abstract values: what an expression may be, as far as it matters to replay.
 
-`None` stands for "unknown and harmless" everywhere; it is the fast path. Values are objects, so containers and
-instances keep their identity while they are passed through helpers.
+`None` stands for "unknown and harmless" everywhere; it is the fast path. Values are objects, so
+containers and instances keep their identity while they are passed through helpers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Value:
 
 
 class Unknown(Value):
-    """A value of unknown kind that carries a taint, or that comes from outside a step body (`outer`)."""
+    """A value of unknown kind that carries a taint, or that comes from outside a step body
+    (`outer`).
+    """
 
     __slots__ = ("outer",)
 
@@ -50,7 +52,9 @@ class Const(Value):
 
 
 class Ext(Value):
-    """A name of code that is not analysed: a module, function, class or attribute, by its dotted path."""
+    """A name of code that is not analysed: a module, function, class or attribute, by its dotted
+    path.
+    """
 
     __slots__ = ("path", "receiver")
 
@@ -105,7 +109,9 @@ class Coro(Value):
 
 
 class Func(Value):
-    """A function or lambda of the project, perhaps bound to `self`, with the variables it closes over."""
+    """A function or lambda of the project, perhaps bound to `self`, with the variables it closes
+    over.
+    """
 
     __slots__ = ("bound", "decl", "env", "frame", "late")
 
@@ -141,11 +147,15 @@ class Class(Value):
 
 
 class Inst(Value):
-    """An instance of a project class. `scope` is "local", "module" or "any" (a parameter or `self`)."""
+    """An instance of a project class. `scope` is "local", "module" or "any" (a parameter or
+    `self`).
+    """
 
     __slots__ = ("attrs", "born", "decl", "home", "scope")
 
-    def __init__(self, decl: ClassDecl, scope: str = "local", home: object = None, born: int = 0) -> None:
+    def __init__(
+        self, decl: ClassDecl, scope: str = "local", home: object = None, born: int = 0
+    ) -> None:
         self.taint = None
         self.born = born
         self.decl = decl
@@ -168,8 +178,9 @@ class Super(Value):
 class Container(Value):
     """What lists, tuples, iterators, dicts and sets share.
 
-    `order` is an arbitrary order that was fixed but has not been seen to matter yet. `home` identifies the step
-    body that made it, `born` counts the loops begun before it, `scope` is "local", "module" or "default".
+    `order` is an arbitrary order that was fixed but has not been seen to matter yet. `home`
+    identifies the step body that made it, `born` counts the loops begun before it, `scope` is
+    "local", "module" or "default".
     """
 
     __slots__ = ("born", "elem", "home", "order", "scope")
@@ -184,7 +195,9 @@ class Container(Value):
 
 
 class Seq(Container):
-    """A list, tuple or iterator; `kind` is "list", "tuple", "iter", "gen", "map", "filter", "zip" or "keys"."""
+    """A list, tuple or iterator; `kind` is "list", "tuple", "iter", "gen", "map", "filter", "zip"
+    or "keys".
+    """
 
     __slots__ = ("items", "kind")
 
@@ -202,7 +215,9 @@ class Seq(Container):
 
 
 class Set(Container):
-    """A set. `stable` is true when its members hash to the same number in every process (small integers)."""
+    """A set. `stable` is true when its members hash to the same number in every process (small
+    integers).
+    """
 
     __slots__ = ("stable",)
 
@@ -281,16 +296,19 @@ class ModuleRef(Value):
 class LazyImport(Value):
     """A global name that an import binds; its module is read when the name is first used."""
 
-    __slots__ = ("attr", "name")
+    __slots__ = ("attr", "busy", "name")
 
     def __init__(self, name: str, attr: str | None) -> None:
         self.taint = None
+        self.busy = False
         self.name = name
         self.attr = attr
 
 
 class LazyChoice(LazyImport):
-    """A global name that one of several imports binds, as in `try: import a; except ImportError: import b`."""
+    """A global name that one of several imports binds, as in `try: import a; except ImportError:
+    import b`.
+    """
 
     __slots__ = ("options",)
 
@@ -322,7 +340,9 @@ def merge_taint(left: Taint, right: Taint) -> Taint:
 
 
 def join(left: Value | None, right: Value | None) -> Value | None:
-    """A value that may be either. Unknown gives way to what is known: the analysis asks what *may* happen."""
+    """A value that may be either. Unknown gives way to what is known: the analysis asks what *may*
+    happen.
+    """
     if left is right or right is None:
         return left
     if left is None:

@@ -65,7 +65,9 @@ def junit(found: Sequence[Diagnostic]) -> str:
     for item in found:
         files.setdefault(item.path, []).append(item)
     out = ['<?xml version="1.0" encoding="UTF-8"?>\n']
-    out.append(f'<testsuites name="rulvar-lint" tests="{max(len(found), 1)}" failures="{len(found)}" errors="0">\n')
+    out.append(
+        f'<testsuites name="rulvar-lint" tests="{max(len(found), 1)}" failures="{len(found)}" errors="0">\n'
+    )
     if not found:
         out.append('  <testsuite name="rulvar-lint" tests="1" failures="0" errors="0">\n')
         out.append('    <testcase name="No findings" classname="rulvar-lint" />\n  </testsuite>\n')
@@ -77,7 +79,7 @@ def junit(found: Sequence[Diagnostic]) -> str:
             name = quoteattr(f"{item.code} {item.name}")
             where = f"line {item.line}, col {item.column}, {item.message}"
             out.append(
-                f"    <testcase name={name} classname={quoteattr(_xml(path))} line=\"{item.line}\" "
+                f'    <testcase name={name} classname={quoteattr(_xml(path))} line="{item.line}" '
                 f'column="{item.column}">\n      <failure message={quoteattr(_xml(item.message))}>'
                 f"{escape(_xml(where))}</failure>\n    </testcase>\n"
             )
@@ -88,4 +90,7 @@ def junit(found: Sequence[Diagnostic]) -> str:
 
 def _xml(text: str) -> str:
     """The text without characters that XML cannot hold."""
-    return "".join(char if char in "\t\n\r" or " " <= char <= "\ud7ff" or char >= "\ue000" else "\ufffd" for char in text)
+    return "".join(
+        char if char in "\t\n\r" or " " <= char <= "\ud7ff" or char >= "\ue000" else "\ufffd"
+        for char in text
+    )

@@ -35,7 +35,8 @@ def rdjson(found: Sequence[Diagnostic]) -> str:
         }
         if item.fix is not None:
             entry["suggestions"] = [
-                {"range": _range(e.line, e.column, e.end_line, e.end_column), "text": e.text} for e in item.fix.edits
+                {"range": _range(e.line, e.column, e.end_line, e.end_column), "text": e.text}
+                for e in item.fix.edits
             ]
         diagnostics.append(entry)
     source = {"name": "rulvar-lint", "url": "https://rulvar.readthedocs.io/"}

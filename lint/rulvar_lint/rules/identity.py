@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.classes import is_data_class
 from rulvar_lint.core.containers import MUTATORS
+from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import STEP
 from rulvar_lint.core.freevars import free_names, loop_bound, names_in
+from rulvar_lint.core.identities import canonical, identity_parts
 from rulvar_lint.core.values import (
     Class,
     Const,
     Ctx,
     Ext,
     Func,
+    Inst,
     LazyImport,
     ModuleRef,
+    Obj,
     Partial,
     Value,
     options_of,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
@@ -28,11 +35,6 @@ if TYPE_CHECKING:
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.machine import Result
 
-# Options that are no part of the identity of a call.
-IGNORED: Final = frozenset(
-    """label on_error retry replay memoize_outcome limits est_cost stream fallback phase returns settle
-    abort_siblings on_item_error""".split()
-)
 _JUDGED: Final = frozenset({"agent", "workflow", "await_external", "step", "brief"})
 
 
@@ -47,92 +49,10 @@ def _calls(f: Frame) -> None:
         return
     calls = list({call.node: call for call in f.calls if call.name in _JUDGED}.values())
     _duplicates(f, calls)
+    varying: dict[ast.AST, set[str]] = {}
     for call in calls:
         if call.loops:
-            _constant_in_loop(f, call)
-
-
-# Identity
-
-
-def identity_parts(call: CtxCall) -> list[tuple[str, ast.expr]] | None:
-    """(name, expression) of what identifies a call; None when arguments are spread and cannot be seen."""
-    args = call.args
-    if args.rest is not None or any(isinstance(node, ast.Starred) for node in args.pos_nodes):
-        return None
-    if isinstance(call.node, ast.Call) and any(keyword.arg is None for keyword in call.node.keywords):
-        return None
-    key = call.expr("key")
-    if isinstance(key, ast.Constant) and key.value is None:
-        key = None
-    parts: list[tuple[str, ast.expr]] = []
-    if call.name == "step":
-        if key is not None:
-            parts = [("label", key)]
-        else:
-            label = call.expr("label")
-            parts = [("label", label)] if label is not None else []
-        deps = call.expr("deps")
-        if deps is not None and not _is_empty(deps):
-            parts.append(("deps", deps))
-        return parts
-    if call.name == "await_external":
-        return [("key", key)] if key is not None else []
-    if call.name == "workflow":
-        child, given = call.expr("child"), call.expr("args")
-        parts = [("child", child)] if child is not None else []
-        second = key if key is not None else given
-        return [*parts, ("args", second)] if second is not None else parts
-    prompt = call.expr("prompt")
-    first = key if key is not None else prompt
-    parts = [("prompt", first)] if first is not None else []
-    skip = IGNORED | {"key", "prompt"}
-    parts += [
-        (name, node)
-        for name, node in sorted(args.kw_nodes.items())
-        if name not in skip and not name.startswith("on_") and not _is_none(node)
-    ]
-    return parts
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-def _is_empty(node: ast.expr) -> bool:
-    return isinstance(node, ast.Tuple | ast.List) and not node.elts
-
-
-def _canonical(node: ast.AST) -> str:
-    """A text that is equal for expressions that mean the same: quotes and the order of dict keys do not count."""
-    if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
-        pairs = sorted(
-            (_canonical(key), _canonical(value)) for key, value in zip(node.keys, node.values, strict=True) if key
-        )
-        return "{" + ",".join(f"{k}:{v}" for k, v in pairs) + "}"
-    if isinstance(node, ast.Call):
-        args = ",".join(_canonical(arg) for arg in node.args)
-        kws = ",".join(sorted(f"{keyword.arg}={_canonical(keyword.value)}" for keyword in node.keywords))
-        return f"{_canonical(node.func)}({args};{kws})"
-    if isinstance(node, ast.JoinedStr):
-        return "f" + "|".join(_canonical(value) for value in _merged(node))
-    if isinstance(node, ast.Constant):
-        return f"{type(node.value).__name__}:{node.value!r}"
-    fields = []
-    for name, value in ast.iter_fields(node):
-        if name == "ctx":
-            continue
-        if isinstance(value, ast.AST):
-            fields.append(f"{name}={_canonical(value)}")
-        elif isinstance(value, list):
-            fields.append(f"{name}=[{','.join(_canonical(v) if isinstance(v, ast.AST) else repr(v) for v in value)}]")
-        else:
-            fields.append(f"{name}={value!r}")
-    return f"{type(node).__name__}({','.join(fields)})"
-
-
-def _merged(node: ast.JoinedStr) -> list[ast.AST]:
-    return list(node.values)
+            _constant_in_loop(f, call, varying)
 
 
 # RLV401
@@ -146,37 +66,76 @@ def _duplicates(f: Frame, calls: list[CtxCall]) -> None:
             continue
         if any(_volatile(node) for _, node in parts):
             continue
-        text = call.name + ";" + ";".join(f"{name}={_canonical(node)}" for name, node in parts)
+        text = call.name + ";" + ";".join(f"{name}={canonical(node)}" for name, node in parts)
         groups.setdefault(text, []).append(call)
-    for group in groups.values():
-        if len(group) > 1:
-            _judge_group(f, group)
+    repeated = [group for group in groups.values() if len(group) > 1]
+    if repeated and f.decl is not None:
+        body = _Body(f.decl.node)
+        for group in repeated:
+            _judge_group(f, group, body)
 
 
-def _judge_group(f: Frame, group: list[CtxCall]) -> None:
-    root = f.decl.node if f.decl is not None else None
-    if root is None:
-        return
-    parents = _parents(root)
-    group.sort(key=lambda call: (call.node.lineno, call.node.col_offset))  # type: ignore[attr-defined]
+def _judge_group(f: Frame, group: list[CtxCall], body: _Body) -> None:
+    group.sort(key=lambda call: _position(call.node))
     for index, later in enumerate(group):
         for earlier in group[:index]:
-            if _same_path(parents, earlier.node, later.node) and not _changed(parents, root, earlier, later):
-                what = f"`ctx.{later.name}` repeats a call of line {earlier.node.lineno}: only their order tells them apart"  # type: ignore[attr-defined]
+            if _same_path(body.parents, earlier.node, later.node) and not body.changed(
+                earlier, later
+            ):
+                line = _position(earlier.node)[0]
+                what = f"`ctx.{later.name}` repeats a call of line {line}: only their order tells them apart"
                 cause = Cause("RLV401", what, f.place(later.node), (), "warning")
-                f.m.report(f, later.node, cause, fix=_add_key(f, later, index), places=[(f.place(earlier.node), "the first of the two calls")])
+                places = [(f.place(earlier.node), "the first of the two calls")]
+                f.m.report(f, later.node, cause, fix=_add_key(f, later, index), places=places)
                 break
 
 
-def _parents(root: ast.AST) -> dict[ast.AST, ast.AST]:
-    found: dict[ast.AST, ast.AST] = {}
-    todo = [root]
-    while todo:
-        node = todo.pop()
-        for child in ast.iter_child_nodes(node):
-            found[child] = node
-            todo.append(child)
-    return found
+def _position(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+class _Body:
+    """A function body: who contains whom, and where names change."""
+
+    __slots__ = ("events", "parents")
+
+    def __init__(self, root: ast.AST) -> None:
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.events: list[tuple[tuple[int, int], set[str] | frozenset[str]]] = []
+        todo = [root]
+        while todo:
+            node = todo.pop()
+            for child in children(node):
+                self.parents[child] = node
+                todo.append(child)
+                changed = _changes(child)
+                if changed:
+                    self.events.append((_position(child), changed))
+
+    def changed(self, earlier: CtxCall, later: CtxCall) -> bool:
+        """Whether a variable of the identity may have another value at the second call."""
+        names: set[str] = set()
+        for _, node in identity_parts(later) or ():
+            names |= names_in(node)
+        if not names:
+            return False
+        if any(names & loop_bound(node) for node in self._comprehensions(earlier, later)):
+            return True
+        start = min(_position(earlier.node), _position(_statement(self.parents, earlier.node)))
+        end = _position(later.node)
+        return any(
+            start <= position <= end and changed & names for position, changed in self.events
+        )
+
+    def _comprehensions(self, earlier: CtxCall, later: CtxCall) -> list[ast.AST]:
+        """The comprehensions around the second call that are not around the first."""
+        outer = set(_chain(self.parents, earlier.node))
+        return [
+            node
+            for node in _chain(self.parents, later.node)
+            if node not in outer
+            and isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
+        ]
 
 
 def _chain(parents: dict[ast.AST, ast.AST], node: ast.AST) -> list[ast.AST]:
@@ -205,24 +164,33 @@ def _same_path(parents: dict[ast.AST, ast.AST], earlier: ast.AST, later: ast.AST
     fields = (_branch_of(common, a), _branch_of(common, b))
     if isinstance(common, ast.If | ast.IfExp) and fields == ("body", "orelse"):
         return False
-    if isinstance(common, ast.Match) and isinstance(a, ast.match_case) and isinstance(b, ast.match_case):
+    if (
+        isinstance(common, ast.Match)
+        and isinstance(a, ast.match_case)
+        and isinstance(b, ast.match_case)
+    ):
         return False
     if isinstance(common, ast.Try | ast.TryStar):
         if fields[0] == "handlers" and fields[1] in ("handlers", "orelse"):
             return False
         if fields[1] == "finalbody" or fields == ("body", "handlers"):
             return True
-    return not any(_leaves_block(node, parent) for node, parent in zip(below, below[1:], strict=False)) and not (
-        _leaves_between(common, a, b)
-    )
+    return not any(
+        _leaves_block(node, parent) for node, parent in itertools.pairwise(below)
+    ) and not (_leaves_between(common, a, b))
 
 
 def _leaves_block(node: ast.AST, parent: ast.AST) -> bool:
-    """Whether control, once at `node`, must leave the function before the end of the block it is in."""
+    """Whether control, once at `node`, must leave the function before the end of the block it is
+    in.
+    """
     for name in ("body", "orelse", "finalbody"):
         block = getattr(parent, name, None)
         if isinstance(block, list) and node in block:
-            return any(isinstance(stmt, ast.Return | ast.Raise) for stmt in _until_jump(block[block.index(node) :]))
+            return any(
+                isinstance(stmt, ast.Return | ast.Raise)
+                for stmt in _until_jump(block[block.index(node) :])
+            )
     return False
 
 
@@ -247,51 +215,48 @@ def _leaves_between(common: ast.AST, a: ast.AST, b: ast.AST) -> bool:
     return False
 
 
-def _changed(parents: dict[ast.AST, ast.AST], root: ast.AST, earlier: CtxCall, later: CtxCall) -> bool:
-    """Whether a variable of the identity may have another value at the second call."""
-    names: set[str] = set()
-    for _, node in identity_parts(later) or ():
-        names |= names_in(node)
-    if not names:
-        return False
-    start = (earlier.node.lineno, earlier.node.col_offset)  # type: ignore[attr-defined]
-    end = (later.node.lineno, later.node.col_offset)  # type: ignore[attr-defined]
-    for node in ast.walk(root):
-        line = getattr(node, "lineno", None)
-        if line is None or not (start <= (line, node.col_offset) <= end):  # type: ignore[attr-defined]
-            statement = _statement(parents, earlier.node)
-            if node is not statement:
-                continue
-        if _changes(node) & names:
-            return True
-    return False
-
-
 def _statement(parents: dict[ast.AST, ast.AST], node: ast.AST) -> ast.AST:
     while not isinstance(node, ast.stmt) and node in parents:
         node = parents[node]
     return node
 
 
-def _changes(node: ast.AST) -> set[str]:
+def _changes(node: ast.AST) -> set[str] | frozenset[str]:
     """Names that a node binds or may mutate."""
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        return {node.id}
+    cls = node.__class__
+    if cls is ast.Name:
+        return {node.id} if node.ctx.__class__ is not ast.Load else _NONE  # type: ignore[attr-defined]
+    if cls is ast.Call:
+        func: ast.expr = node.func  # type: ignore[attr-defined]
+        if func.__class__ is ast.Attribute and func.attr in MUTATORS:  # type: ignore[attr-defined]
+            return names_in(func.value)  # type: ignore[attr-defined]
+        return _NONE
     if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
-        return names_in(node.func.value)
-    return set()
+        return {n.id for target in targets for n in walk(target) if isinstance(n, ast.Name)}
+    return _NONE
+
+
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 def _volatile(node: ast.AST) -> bool:
     """Whether an expression gives another value each time it is evaluated."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, ast.Call):
             func = inner.func
             if isinstance(func, ast.Attribute):
-                if func.attr in ("now", "time", "random", "uuid", "pop", "popleft", "get_nowait", "readline", "next"):
+                if func.attr in (
+                    "now",
+                    "time",
+                    "random",
+                    "uuid",
+                    "pop",
+                    "popleft",
+                    "get_nowait",
+                    "readline",
+                    "next",
+                ):
                     return True
             elif isinstance(func, ast.Name) and func.id in ("next", "anext", "input"):
                 return True
@@ -301,28 +266,38 @@ def _volatile(node: ast.AST) -> bool:
 
 
 def _add_key(f: Frame, call: CtxCall, index: int) -> object:
-    if call.name == "await_external" or call.expr("key") is not None or not isinstance(call.node, ast.Call):
+    if (
+        call.name == "await_external"
+        or call.expr("key") is not None
+        or not isinstance(call.node, ast.Call)
+    ):
         return None
-    return ("unsafe", "Add a distinct `key`", [(call.node, f'key="{call.name}-{index + 1}"')], "argument")
+    return (
+        "unsafe",
+        "Add a distinct `key`",
+        [(call.node, f'key="{call.name}-{index + 1}"')],
+        "argument",
+    )
 
 
 # RLV402
 
 
-_PURE: Final = frozenset(
-    """str repr len sorted list tuple dict set int float format join json dumps strip lower upper min max sum range
-    enumerate zip map filter title capitalize replace split round abs bool isoformat model_dump asdict""".split()
-)
+_PURE: Final = names("""str repr len sorted list tuple dict set int float format join json dumps strip lower
+    upper min max sum range enumerate zip map filter title capitalize replace split
+    round abs bool isoformat model_dump asdict""")
 
 
-def _constant_in_loop(f: Frame, call: CtxCall) -> None:
+def _constant_in_loop(f: Frame, call: CtxCall, varying: dict[ast.AST, set[str]]) -> None:
     loop = call.loops[-1]
     parts = identity_parts(call)
     if parts is None or not parts or _runs_once(loop, call.node):
         return
     if any(_volatile(node) or _calls_unknown(f, node) for _, node in parts):
         return
-    bound = loop_bound(loop) | _mutated_in(loop)
+    bound = varying.get(loop)
+    if bound is None:
+        bound = varying[loop] = loop_bound(loop) | _mutated_in(loop)
     if any(names_in(node) & bound for _, node in parts):
         return
     what = f"every iteration of the loop makes `ctx.{call.name}` with the same identity"
@@ -331,7 +306,7 @@ def _constant_in_loop(f: Frame, call: CtxCall) -> None:
 
 def _calls_unknown(f: Frame, node: ast.AST) -> bool:
     """Whether an identity is computed by code whose result may change from call to call."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, ast.Call):
             func = inner.func
             name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
@@ -348,11 +323,10 @@ def _calls_unknown(f: Frame, node: ast.AST) -> bool:
 def _mutated_in(loop: ast.AST) -> set[str]:
     """Names that an iteration may change without binding them."""
     found: set[str] = set()
-    for node in ast.walk(loop):
+    for node in walk(loop):
         if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute):
-                if node.func.attr in MUTATORS or node.func.attr not in _PURE:
-                    found |= _receiver(node.func.value)
+            if isinstance(node.func, ast.Attribute) and node.func.attr not in _PURE:
+                found |= _receiver(node.func.value)
             for arg in (*node.args, *(keyword.value for keyword in node.keywords)):
                 if isinstance(arg, ast.Name) and not _is_ctx_method(node.func):
                     found.add(arg.id)
@@ -370,22 +344,49 @@ def _receiver(node: ast.AST) -> set[str]:
 def _is_ctx_method(func: ast.expr) -> bool:
     if isinstance(func, ast.Name):
         return func.id in _PURE
-    return isinstance(func, ast.Attribute) and func.attr in (_JUDGED | _PURE | {"log", "parallel", "pipeline"})
+    return isinstance(func, ast.Attribute) and func.attr in (
+        _JUDGED | _PURE | {"log", "parallel", "pipeline"}
+    )
 
 
 def _runs_once(loop: ast.AST, call: ast.AST) -> bool:
-    """Whether the body of a loop always leaves after the call, so that there is no second iteration."""
-    body = getattr(loop, "body", None)
-    if not isinstance(body, list):
-        return False
-    for stmt in body:
-        if isinstance(stmt, ast.Return | ast.Raise | ast.Break):
+    """Whether the loop is always left after the call, so that no second iteration makes it again."""
+    node: ast.AST = loop
+    while True:
+        block = next((b for b in _blocks(node) if any(_contains(stmt, call) for stmt in b)), None)
+        if block is None:
+            body = node.body if node is loop and isinstance(node, ast.While) else []
+            return any(
+                isinstance(stmt, ast.Return | ast.Raise | ast.Break) for stmt in body
+            ) and not any(isinstance(inner, ast.Continue) for stmt in body for inner in walk(stmt))
+        index = next(i for i, stmt in enumerate(block) if _contains(stmt, call))
+        if isinstance(block[index], ast.Return | ast.Raise):
             return True
-        if isinstance(stmt, ast.Continue):
+        for stmt in block[index + 1 :]:
+            if isinstance(stmt, ast.Return | ast.Raise | ast.Break):
+                return True
+            if any(isinstance(inner, ast.Continue) for inner in walk(stmt)):
+                return False
+        node = block[index]
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.Try | ast.TryStar):
             return False
-        if any(isinstance(node, ast.Continue) for node in ast.walk(stmt)):
-            return False
-    return False
+
+
+def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
+    blocks = [
+        block
+        for name in ("body", "orelse", "finalbody")
+        if isinstance(block := getattr(node, name, None), list)
+    ]
+    blocks += [part.body for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ()))]
+    return blocks
+
+
+def _contains(node: ast.AST, inner: ast.AST) -> bool:
+    first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0
+    return first <= getattr(inner, "lineno", 0) <= last and any(
+        found is inner for found in walk(node)
+    )
 
 
 # RLV403, RLV404
@@ -421,7 +422,12 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
     if missing:
         shown = ", ".join(f"`{_show(path)}`" for path in missing[:3])
         what = f"the step uses {shown}, which is missing from `deps`"
-        f.m.report(f, call.node, Cause("RLV403", what, f.place(call.node), (), "warning"), fix=_add_dep(deps, missing))
+        f.m.report(
+            f,
+            call.node,
+            Cause("RLV403", what, f.place(call.node), (), "warning"),
+            fix=_add_dep(deps, missing),
+        )
 
 
 def _add_dep(deps: ast.expr, missing: list[tuple[str, ...]]) -> object:
@@ -441,8 +447,10 @@ def _display_paths(f: Frame, name: str) -> set[tuple[str, ...]]:
     root = f.decl.node if f.decl is not None else None
     if root is None:
         return found
-    for node in ast.walk(root):
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+    for node in walk(root):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == name for t in node.targets
+        ):
             found |= _paths(node.value)
     return found
 
@@ -461,7 +469,7 @@ def _paths(node: ast.AST) -> set[tuple[str, ...]]:
             todo.append(current.func.value)
             todo.extend([*current.args, *(keyword.value for keyword in current.keywords)])
             continue
-        todo.extend(ast.iter_child_nodes(current))
+        todo.extend(children(current))
     return found
 
 
@@ -525,12 +533,17 @@ def _is_input(f: Frame, name: str) -> bool:
     return _differs(f, name, value)
 
 
+_DATA_TYPES: Final = ("builtins.", "datetime.", "uuid.", "pathlib.", "decimal.", "fractions.")
+
+
 def _differs(f: Frame, name: str, value: Value | None) -> bool:
     if isinstance(value, Ctx | Func | Class | Ext | ModuleRef | LazyImport | Const):
+        return False
+    if isinstance(value, Inst) and not is_data_class(value.decl):
+        return False  # a service, which has no place in deps
+    if isinstance(value, Obj) and not value.type.startswith(_DATA_TYPES):
         return False
     decl = f.decl
     if decl is None or name in ("self", "cls", "args"):
         return False
-    if decl in f.m.registered and any(param.name == name for param in decl.params):
-        return False
-    return True
+    return not (decl in f.m.registered and any(param.name == name for param in decl.params))

@@ -18,7 +18,7 @@ from rulvar.engine.run import Run
 from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.scope import agent_scope
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
-from rulvar.runtime.history import dump_wire, rough_tokens
+from rulvar.runtime.history import dump_wire
 from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import decide
@@ -97,7 +97,7 @@ class AgentHost:
         run = self._run
         ref = f"{run.run_id}/t{run.transcripts}"
         run.transcripts += 1
-        messages = [message.to_wire() for message in state.messages]
+        messages = [message.to_plain() for message in state.messages]
         await run.engine.transcripts.put(ref, dump_wire({"messages": messages}))
         return ref
 
@@ -176,7 +176,7 @@ class AgentHost:
     def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
         """Return how many output tokens the rest of the budget buys; None is no bound."""
         reference = self._plan.choice.reference
-        return self._run.budget.output_bound(self.reservation, reference, caps, rough_tokens(messages))
+        return self._run.budget.output_bound(self.reservation, reference, caps, messages)
 
     def affords(self, usage: Usage) -> bool:
         """Whether the budget still pays for an exchange that has used this much so far."""

@@ -1,4 +1,6 @@
-"""Look-up in the library table. Names are matched exactly first, then by the longest `.*` above them."""
+"""Look-up in the library table. Names are matched exactly first, then by the longest `.*` above
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from typing import Final
 
 from rulvar_lint.core.libraries import stdlib, third_party
 from rulvar_lint.core.libraries.group import Group
+from rulvar_lint.core.words import names
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +26,33 @@ class Entry:
 
 _LOCAL: Final = Entry("RLV205", "belongs to a thread, not to the run", "", "")
 NOTHING: Final[tuple[Entry, ...]] = ()
-_LANGCHAIN_INERT: Final = ("Prompt", "Parser", "Splitter", "Message", "Document", "Placeholder", "Template")
+_LANGCHAIN_INERT: Final = (
+    "Prompt",
+    "Parser",
+    "Splitter",
+    "Message",
+    "Document",
+    "Placeholder",
+    "Template",
+)
 
 
 class Catalog:
     """The compiled table. `extra` adds names from the configuration: {"acme.now": "RLV101"}."""
 
-    __slots__ = ("_elements", "_exact", "_known", "_members", "_pure", "_reads", "_results", "_same", "_seen", "_types", "_wild")
+    __slots__ = (
+        "_elements",
+        "_exact",
+        "_known",
+        "_members",
+        "_pure",
+        "_reads",
+        "_results",
+        "_same",
+        "_seen",
+        "_types",
+        "_wild",
+    )
 
     def __init__(self, extra: Mapping[str, str] | None = None) -> None:
         self._exact: dict[str, list[Entry]] = {}
@@ -114,7 +137,11 @@ class Catalog:
         if path in self._same:
             return path.rpartition(".")[0]
         if path.startswith("langchain") and path.rpartition(".")[2][:1].isupper():
-            return "langchain.Inert" if any(word in path for word in _LANGCHAIN_INERT) else "langchain.Runnable"
+            return (
+                "langchain.Inert"
+                if any(word in path for word in _LANGCHAIN_INERT)
+                else "langchain.Runnable"
+            )
         return None
 
     def is_type(self, path: str) -> bool:
@@ -137,7 +164,8 @@ class Catalog:
         """Whether the module `path` has members that the table reports."""
         prefix = path + "."
         return path in self._wild or any(
-            name.startswith(prefix) and "." not in name[len(prefix) :] for name in (*self._exact, *self._reads)
+            name.startswith(prefix) and "." not in name[len(prefix) :]
+            for name in (*self._exact, *self._reads)
         )
 
 
@@ -151,7 +179,6 @@ def canonical(path: str) -> str:
 
 
 # Packages whose awaitables and calls are known to be harmless to replay.
-_HARMLESS: Final = frozenset(
-    """rulvar pydantic attr attrs msgspec typing_extensions tenacity backoff stamina retrying anyio trio orjson yaml
-    jinja2 tiktoken dateutil pytest hypothesis numpy pandas""".split()
-)
+_HARMLESS: Final = names("""rulvar pydantic attr attrs msgspec typing_extensions tenacity backoff stamina
+    retrying anyio trio orjson yaml jinja2 tiktoken dateutil pytest hypothesis numpy
+    pandas""")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rulvar_lint.core.libraries.group import Group
+from rulvar_lint.core.words import names, words
 
 CALLS: Final = (
     Group(
@@ -36,20 +37,32 @@ CALLS: Final = (
         pure="""random.Random random.Random.* random.SystemRandom random.SystemRandom.* random.SecureRandom
         random.BPF random.LOG4 random.NV_MAGICCONST random.RECIP_BPF random.SG_MAGICCONST random.TWOPI""",
     ),
-    Group("RLV102", "without a seed takes its seed from the operating system", "random.Random", "unseeded"),
+    Group(
+        "RLV102",
+        "without a seed takes its seed from the operating system",
+        "random.Random",
+        "unseeded",
+    ),
     Group(
         "RLV102",
         "draws entropy from the operating system",
         """random.SystemRandom random.SecureRandom os.urandom os.getrandom ssl.RAND_bytes""",
     ),
-    Group("RLV102", "draws entropy from the operating system", "secrets.*", pure="secrets.compare_digest secrets.DEFAULT_ENTROPY"),
+    Group(
+        "RLV102",
+        "draws entropy from the operating system",
+        "secrets.*",
+        pure="secrets.compare_digest secrets.DEFAULT_ENTROPY",
+    ),
     Group(
         "RLV103",
         "makes a new identifier each time",
         "uuid.uuid1 uuid.uuid4 uuid.uuid6 uuid.uuid7 uuid.uuid8 uuid.getnode",
     ),
     Group("RLV104", "blocks and waits again on every replay", "time.sleep signal.pause"),
-    Group("RLV104", "waits in real time again on every replay", "asyncio.sleep", "positive", "warning"),
+    Group(
+        "RLV104", "waits in real time again on every replay", "asyncio.sleep", "positive", "warning"
+    ),
     Group(
         "RLV104",
         "arms a timer outside the journal",
@@ -118,10 +131,13 @@ CALLS: Final = (
         "touches the file system outside the journal",
         " ".join(
             f"pathlib.Path.{name}"
-            for name in """chmod cwd exists expanduser glob group hardlink_to home is_block_device is_char_device
-            is_dir is_fifo is_file is_junction is_mount is_socket is_symlink iterdir lchmod link_to lstat mkdir open
-            owner read_bytes read_link readlink read_text rename replace resolve rglob rmdir samefile stat symlink_to
-            touch unlink walk write_bytes write_text copy copy_into move move_into""".split()
+            for name in words(
+                """chmod cwd exists expanduser glob group hardlink_to home is_block_device
+    is_char_device is_dir is_fifo is_file is_junction is_mount is_socket is_symlink
+    iterdir lchmod link_to lstat mkdir open owner read_bytes read_link readlink
+    read_text rename replace resolve rglob rmdir samefile stat symlink_to touch unlink
+    walk write_bytes write_text copy copy_into move move_into"""
+            )
         ),
     ),
     Group(
@@ -187,10 +203,15 @@ CALLS: Final = (
         + " ".join(
             f"logging.{kind}.{level}"
             for kind in ("Logger", "LoggerAdapter")
-            for level in "debug info warning warn error critical exception log fatal".split()
+            for level in words("debug info warning warn error critical exception log fatal")
         ),
     ),
-    Group("RLV206", "without `tz` uses the time zone of the host", "datetime.datetime.fromtimestamp", "no-tz"),
+    Group(
+        "RLV206",
+        "without `tz` uses the time zone of the host",
+        "datetime.datetime.fromtimestamp",
+        "no-tz",
+    ),
     Group(
         "RLV206",
         "uses the time zone of the host",
@@ -207,7 +228,11 @@ CALLS: Final = (
 )
 
 READS: Final = (
-    Group("RLV108", "depends on the host it runs on", "os.environ os.environb sys.argv sys.orig_argv sys.executable sys.platform sys.path sys.prefix sys.base_prefix sys.exec_prefix"),
+    Group(
+        "RLV108",
+        "depends on the host it runs on",
+        "os.environ os.environb sys.argv sys.orig_argv sys.executable sys.platform sys.path sys.prefix sys.base_prefix sys.exec_prefix",
+    ),
 )
 
 # Names that only build something: their result is an instance of the type on the right.
@@ -261,6 +286,9 @@ RESULTS: Final = {
     "hashlib.Hash.digest": "builtins.bytes",
     "hashlib.Hash.hexdigest": "builtins.str",
     "sys.exc_info": "sys.exc_info",
+    "builtins.str.encode": "builtins.bytes",
+    "builtins.bytes": "builtins.bytes",
+    "builtins.bytearray": "builtins.bytes",
     "re.compile": "re.Pattern",
     "threading.local": "threading.local",
     "contextlib.suppress": "contextlib.suppress",
@@ -269,35 +297,45 @@ RESULTS: Final = {
 }
 
 # Types whose instances are followed. Calling one makes an instance and does nothing else.
-TYPES: Final = frozenset(
-    """pathlib.Path pathlib.PurePath pathlib.PosixPath pathlib.PurePosixPath pathlib.WindowsPath
-    pathlib.PureWindowsPath datetime.datetime datetime.date datetime.timedelta datetime.time datetime.timezone
-    random.Random random.SystemRandom socket.socket http.client.HTTPConnection http.client.HTTPSConnection
-    http.client.HTTPResponse uuid.UUID threading.Lock threading.RLock threading.Event threading.Condition
-    threading.Semaphore asyncio.Lock asyncio.Event asyncio.Semaphore asyncio.Queue asyncio.Condition
-    asyncio.TaskGroup asyncio.AbstractEventLoop contextvars.ContextVar itertools.count itertools.cycle io.StringIO
-    io.BytesIO io.IOBase zipfile.ZipFile tarfile.TarFile tempfile.TemporaryDirectory
+TYPES: Final = names("""pathlib.Path pathlib.PurePath pathlib.PosixPath pathlib.PurePosixPath
+    pathlib.WindowsPath pathlib.PureWindowsPath datetime.datetime datetime.date
+    datetime.timedelta datetime.time datetime.timezone random.Random random.SystemRandom
+    socket.socket http.client.HTTPConnection http.client.HTTPSConnection
+    http.client.HTTPResponse uuid.UUID threading.Lock threading.RLock threading.Event
+    threading.Condition threading.Semaphore asyncio.Lock asyncio.Event asyncio.Semaphore
+    asyncio.Queue asyncio.Condition asyncio.TaskGroup asyncio.AbstractEventLoop
+    contextvars.ContextVar itertools.count itertools.cycle io.StringIO io.BytesIO
+    io.IOBase zipfile.ZipFile tarfile.TarFile tempfile.TemporaryDirectory
     concurrent.futures.ThreadPoolExecutor concurrent.futures.ProcessPoolExecutor
-    logging.Logger logging.LoggerAdapter threading.local xmlrpc.client.ServerProxy shelve.Shelf
-    configparser.ConfigParser configparser.RawConfigParser smtplib.SMTP smtplib.SMTP_SSL ftplib.FTP
-    imaplib.IMAP4 urllib.request.OpenerDirector types.SimpleNamespace decimal.Decimal fractions.Fraction
-    queue.Queue queue.SimpleQueue sched.scheduler subprocess.Popen threading.Thread threading.Timer
-    multiprocessing.Process traceback.TracebackException""".split()
-)
+    logging.Logger logging.LoggerAdapter threading.local xmlrpc.client.ServerProxy
+    shelve.Shelf configparser.ConfigParser configparser.RawConfigParser smtplib.SMTP
+    smtplib.SMTP_SSL ftplib.FTP imaplib.IMAP4 urllib.request.OpenerDirector
+    types.SimpleNamespace decimal.Decimal fractions.Fraction queue.Queue
+    queue.SimpleQueue sched.scheduler subprocess.Popen threading.Thread threading.Timer
+    multiprocessing.Process traceback.TracebackException""")
 
 # Members that keep the type of their instance.
 SAME_TYPE: Final = {
-    "pathlib.Path": """parent absolute with_suffix with_name with_stem with_segments joinpath relative_to resolve
-    expanduser cwd home rename replace readlink __truediv__ __rtruediv__""".split(),
-    "pathlib.PurePath": "parent with_suffix with_name with_stem joinpath relative_to __truediv__ __rtruediv__".split(),
-    "datetime.datetime": """replace astimezone combine __add__ __sub__ __radd__ fromtimestamp fromisoformat strptime
-    now utcnow today""".split(),
-    "datetime.date": "replace __add__ __sub__ today fromisoformat fromtimestamp".split(),
+    "pathlib.Path": words(
+        """parent absolute with_suffix with_name with_stem with_segments joinpath relative_to
+    resolve expanduser cwd home rename replace readlink __truediv__ __rtruediv__"""
+    ),
+    "pathlib.PurePath": words(
+        """parent with_suffix with_name with_stem joinpath relative_to __truediv__ __rtruediv__"""
+    ),
+    "datetime.datetime": words(
+        """replace astimezone combine __add__ __sub__ __radd__ fromtimestamp fromisoformat
+    strptime now utcnow today"""
+    ),
+    "datetime.date": words("replace __add__ __sub__ today fromisoformat fromtimestamp"),
     "logging.Logger": ["getChild"],
 }
 
 # Attributes, not calls, that give an instance of the type.
-MEMBERS: Final = {"pathlib.Path.parent": "pathlib.Path", "pathlib.PurePath.parent": "pathlib.PurePath"}
+MEMBERS: Final = {
+    "pathlib.Path.parent": "pathlib.Path",
+    "pathlib.PurePath.parent": "pathlib.PurePath",
+}
 
 # Iterating over an instance, or over what the member gives, yields instances of the type.
 ELEMENTS: Final = {
