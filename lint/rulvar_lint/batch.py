@@ -5,7 +5,6 @@ where much did.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from rulvar_lint.cache import FORMAT, Cache, Stat
 from rulvar_lint.config import Config
 from rulvar_lint.core.diagnostic import Diagnostic
-from rulvar_lint.core.files import walk
+from rulvar_lint.core.files import is_wanted, walk
 
 if TYPE_CHECKING:
-    from rulvar_lint.project import Project, Unit
+    from rulvar_lint.project import Project
+    from rulvar_lint.units import Unit
 
 PARALLEL_FROM: Final = 40
 
@@ -104,7 +104,8 @@ def _analyse(
     for path, text in overlays.items():
         project.set_text(path, text)
     known = _reusable(project, cache, files) if cache is not None else {}
-    candidates = project.candidates()
+    named = {name for name in wanted or () if name in files and name.endswith(".py")}
+    candidates = sorted({*project.workspace.candidates(), *named})
     todo = [path for path in candidates if path not in known]
     units = {**known, **_units(project, todo, jobs)}
     report = project.report({path: units[path] for path in candidates})
@@ -166,14 +167,16 @@ def _processors() -> int:
 
 def _reusable(project: Project, cache: Cache, files: dict[str, Stat]) -> dict[str, Unit]:
     """The cached units that no change can have touched."""
-    from rulvar_lint.project import Unit
+    from rulvar_lint.units import Unit
 
     if not cache.index:
         return {}
     changed, structure = cache.changed(project.root, files)
     if structure:
         return {}
-    texts = [source.data for path in changed if (source := project.source(path)) is not None]
+    texts = [
+        source.data for path in changed if (source := project.workspace.source(path)) is not None
+    ]
     found: dict[str, Unit] = {}
     for path, entry in (cache.read("units") or {}).items():
         if path in changed or not changed.isdisjoint(entry["deps"]):
@@ -206,10 +209,5 @@ def _stored(
 
 
 def _digest(project: Project, path: str) -> str:
-    source = project.source(path)
+    source = project.workspace.source(path)
     return sha256(source.data).hexdigest()[:24] if source is not None else ""
-
-
-def is_wanted(path: str, wanted: Iterable[str]) -> bool:
-    """Whether a path is one of those named, or below one."""
-    return any(name in (".", "") or path == name or path.startswith(f"{name}/") for name in wanted)

@@ -15,7 +15,7 @@ from rulvar_lint import __version__
 from rulvar_lint.config import Config
 from rulvar_lint.warm import FOLDER, rules_stamp
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 
 Stat = tuple[int, int]
 

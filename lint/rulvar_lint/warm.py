@@ -19,8 +19,22 @@ if TYPE_CHECKING:
 
 FOLDER: Final = ".rulvar_cache"
 KEPT: Final = 12
-_NEVER: Final = ("--fix", "--unsafe-fixes", "--diff", "--watch", "--no-cache", "--cache-dir", "--add-ignore", "--output-file",
-                 "--stdin-filename", "--show-files", "--isolated", "-")  # fmt: skip
+_NEVER: Final = frozenset(
+    {
+        "--fix",
+        "--unsafe-fixes",
+        "--diff",
+        "--watch",
+        "--no-cache",
+        "--cache-dir",
+        "--add-ignore",
+        "--output-file",
+        "--stdin-filename",
+        "--show-files",
+        "--isolated",
+        "-",
+    }
+)
 
 
 def is_repeatable(argv: list[str]) -> bool:

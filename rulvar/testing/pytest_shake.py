@@ -113,7 +113,11 @@ class ShakeSession(_Watcher):
             pytest.ExitCode.USAGE_ERROR,
         ):
             return
-        self._report = self._shake()
+        try:
+            self._report = self._shake()
+        except KeyboardInterrupt:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+            return
         if not self._report.runs:
             self._problem = "no run could be compared"
         self._write_report()

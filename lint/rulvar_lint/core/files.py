@@ -23,7 +23,7 @@ def walk(
     respect_gitignore: bool = True,
     suffixes: tuple[str, ...] = (".py", ".jsonl"),
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """(path relative to `root`, status) of the files below `root / start`, in no particular order."""
+    """(path relative to `root`, status) of the files below `root / start`, in no certain order."""
     names = set(DEFAULT_EXCLUDE) | {name for name in exclude if not set(name) & set("*?[/")}
     globs = [name for name in exclude if set(name) & set("*?[/")]
     base = str(root)
@@ -184,3 +184,8 @@ def _folders(path: str) -> Iterator[str]:
     while folder:
         yield folder
         folder = folder.rpartition("/")[0]
+
+
+def is_wanted(path: str, wanted: Iterable[str]) -> bool:
+    """Whether a path is one of those named, or below one."""
+    return any(name in (".", "") or path == name or path.startswith(f"{name}/") for name in wanted)

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
 
 # Options that are no part of the identity of a call.
-IGNORED: Final = names("""label on_error retry replay memoize_outcome limits est_cost stream fallback phase
-    returns settle abort_siblings on_item_error""")
+IGNORED: Final = names("""label on_error retry replay memoize_outcome limits est_cost stream
+fallback phase returns settle abort_siblings on_item_error""")
+
+_SKIPPED: Final = IGNORED | {"key", "prompt"}
 
 
 def identity_parts(call: CtxCall) -> list[tuple[str, ast.expr]] | None:
@@ -55,11 +57,10 @@ def identity_parts(call: CtxCall) -> list[tuple[str, ast.expr]] | None:
     prompt = call.expr("prompt")
     first = key if key is not None else prompt
     parts = [("prompt", first)] if first is not None else []
-    skip = IGNORED | {"key", "prompt"}
     parts += [
         (name, node)
         for name, node in sorted(args.kw_nodes.items())
-        if name not in skip and not name.startswith("on_") and not _is_none(node)
+        if name not in _SKIPPED and not name.startswith("on_") and not _is_none(node)
     ]
     return parts
 
@@ -102,9 +103,8 @@ def canonical(node: ast.AST, known: Mapping[str, str] | None = None) -> str:
         if isinstance(value, ast.AST):
             fields.append(f"{name}={canonical(value, known)}")
         elif isinstance(value, list):
-            fields.append(
-                f"{name}=[{','.join(canonical(v, known) if isinstance(v, ast.AST) else repr(v) for v in value)}]"
-            )
+            parts = (canonical(v, known) if isinstance(v, ast.AST) else repr(v) for v in value)
+            fields.append(f"{name}=[{','.join(parts)}]")
         else:
             fields.append(f"{name}={value!r}")
     return f"{type(node).__name__}({','.join(fields)})"

@@ -57,7 +57,7 @@ async def run_branches(
     group = _Group(thunks, abort_siblings)
     loop = asyncio.get_running_loop()
     for number, scope in enumerate(scopes):
-        branch = Branch(run.liveness)
+        branch = Branch(run.liveness, place.branch)
         group.branches.append(branch)
         here = place.at(branch=branch, scope=scope, span=run.next_span())
         group.tasks.append(loop.create_task(run.inside(group.run_one(number, here))))
