@@ -57,9 +57,7 @@ class Cache:
         different: set[str] = set()
         for path, stat in files.items():
             entry = known.get(path)
-            if entry is None:
-                different.add(path)
-            elif (entry[0], entry[1]) != stat and digest_of(root / path) != entry[2]:
+            if entry is None or ((entry[0], entry[1]) != stat and digest_of(root / path) != entry[2]):
                 different.add(path)
         return different, set(known) != set(files)
 

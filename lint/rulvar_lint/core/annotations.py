@@ -32,9 +32,9 @@ _SIMPLE: Final = {
     "builtins.float": FLOAT,
     "builtins.bytes": BYTES,
 }
-_WRAPPERS: Final = frozenset("Optional Annotated Union Final ClassVar Required NotRequired Awaitable Coroutine".split())
-_SEQUENCES: Final = frozenset("list List Sequence Iterable Iterator Collection deque tuple Tuple Generator".split())
-_MAPPINGS: Final = frozenset("dict Dict Mapping MutableMapping defaultdict OrderedDict Counter".split())
+_WRAPPERS: Final = frozenset(["Optional", "Annotated", "Union", "Final", "ClassVar", "Required", "NotRequired", "Awaitable", "Coroutine"])
+_SEQUENCES: Final = frozenset(["list", "List", "Sequence", "Iterable", "Iterator", "Collection", "deque", "tuple", "Tuple", "Generator"])
+_MAPPINGS: Final = frozenset(["dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "OrderedDict", "Counter"])
 
 
 def static_name(m: Machine, module: Module, expr: ast.expr) -> Value | None:

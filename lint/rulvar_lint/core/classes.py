@@ -33,17 +33,13 @@ if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
 
 CTX_MEMBERS: Final = frozenset(
-    """agent parallel pipeline step workflow await_external phase log brief now time random uuid budget
-    orchestrate""".split()
+    ["agent", "parallel", "pipeline", "step", "workflow", "await_external", "phase", "log", "brief", "now", "time", "random", "uuid", "budget", "orchestrate"]
 )
 DATACLASSES: Final = frozenset(
-    """dataclasses.dataclass pydantic.dataclasses.dataclass attr.s attr.attrs attr.dataclass attr.define attr.frozen
-    attr.mutable attrs.define attrs.frozen attrs.mutable attr.attrib""".split()
+    ["dataclasses.dataclass", "pydantic.dataclasses.dataclass", "attr.s", "attr.attrs", "attr.dataclass", "attr.define", "attr.frozen", "attr.mutable", "attrs.define", "attrs.frozen", "attrs.mutable", "attr.attrib"]
 )
 MODELS: Final = frozenset(
-    """pydantic.BaseModel pydantic.main.BaseModel pydantic.RootModel pydantic_settings.BaseSettings pydantic.BaseSettings
-    sqlmodel.SQLModel msgspec.Struct typing.NamedTuple typing_extensions.NamedTuple typing.TypedDict
-    typing_extensions.TypedDict""".split()
+    ["pydantic.BaseModel", "pydantic.main.BaseModel", "pydantic.RootModel", "pydantic_settings.BaseSettings", "pydantic.BaseSettings", "sqlmodel.SQLModel", "msgspec.Struct", "typing.NamedTuple", "typing_extensions.NamedTuple", "typing.TypedDict", "typing_extensions.TypedDict"]
 )
 
 

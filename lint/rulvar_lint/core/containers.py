@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
 
 GROWS: Final = frozenset(
-    "append extend insert appendleft extendleft add update setdefault put put_nowait __setitem__ push".split()
+    ["append", "extend", "insert", "appendleft", "extendleft", "add", "update", "setdefault", "put", "put_nowait", "__setitem__", "push"]
 )
 SHRINKS: Final = frozenset(
-    """pop popleft popitem remove discard clear sort reverse difference_update intersection_update
-    symmetric_difference_update rotate move_to_end subtract""".split()
+    ["pop", "popleft", "popitem", "remove", "discard", "clear", "sort", "reverse", "difference_update", "intersection_update", "symmetric_difference_update", "rotate", "move_to_end", "subtract"]
 )
 MUTATORS: Final = GROWS | SHRINKS
 
@@ -55,8 +54,8 @@ def container_method(f: Frame, node: ast.AST, callee: Bound, args: Args) -> Valu
     return Unknown(receiver.taint) if receiver.taint is not None else None
 
 
-_SET_MAKERS: Final = frozenset("union intersection difference symmetric_difference copy".split())
-_SET_TESTS: Final = frozenset("issubset issuperset isdisjoint".split())
+_SET_MAKERS: Final = frozenset(["union", "intersection", "difference", "symmetric_difference", "copy"])
+_SET_TESTS: Final = frozenset(["issubset", "issuperset", "isdisjoint"])
 
 
 def _set_method(f: Frame, node: ast.AST, receiver: Set, name: str, args: Args) -> Value | None:

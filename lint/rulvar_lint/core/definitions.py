@@ -238,8 +238,7 @@ def _class_body(f: Frame, node: ast.ClassDef, decl: ClassDecl) -> None:
 
 
 _FIELD_MAKERS: Final = frozenset(
-    """dataclasses.field pydantic.Field pydantic.fields.Field pydantic.PrivateAttr sqlmodel.Field msgspec.field attr.ib
-    attr.field attr.attrib attrs.field attr.Factory attrs.Factory""".split()
+    ["dataclasses.field", "pydantic.Field", "pydantic.fields.Field", "pydantic.PrivateAttr", "sqlmodel.Field", "msgspec.field", "attr.ib", "attr.field", "attr.attrib", "attrs.field", "attr.Factory", "attrs.Factory"]
 )
 
 

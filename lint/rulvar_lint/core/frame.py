@@ -74,8 +74,8 @@ class Frame:
         "closure_calls",
         "closures",
         "coros",
-        "declared",
         "decl",
+        "declared",
         "depth",
         "effects",
         "env",
@@ -95,8 +95,8 @@ class Frame:
         "outward",
         "returned",
         "step",
-        "yielded",
         "yield_order",
+        "yielded",
     )
 
     def __init__(

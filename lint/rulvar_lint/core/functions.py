@@ -10,8 +10,8 @@ from rulvar_lint.core.calls import Args, call_value, escape, escape_all
 from rulvar_lint.core.containers import format_text, join_text
 from rulvar_lint.core.expressions import FLOAT, INT, STR, is_int
 from rulvar_lint.core.operators import iterate
-from rulvar_lint.core.order import see_order, use_order
 from rulvar_lint.core.order import order_of as order_of_value
+from rulvar_lint.core.order import see_order, use_order
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -343,8 +343,7 @@ def combine(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return coro
 
 
-_HARMLESS: Final = """isinstance issubclass hasattr callable print repr_ abs round divmod pow chr ord hex oct bin
-    delattr locals globals dir property classmethod staticmethod memoryview bytes bytearray complex object""".split()
+_HARMLESS: Final = ["isinstance", "issubclass", "hasattr", "callable", "print", "repr_", "abs", "round", "divmod", "pow", "chr", "ord", "hex", "oct", "bin", "delattr", "locals", "globals", "dir", "property", "classmethod", "staticmethod", "memoryview", "bytes", "bytearray", "complex", "object"]
 
 TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.list": make_list("list", "lists"),
@@ -425,8 +424,7 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "more_itertools.chunked": through,
     **{
         f"asyncio.{name}": combine
-        for name in """gather wait as_completed create_task ensure_future wait_for shield TaskGroup.create_task
-        AbstractEventLoop.create_task AbstractEventLoop.run_until_complete run_coroutine_threadsafe run""".split()
+        for name in ["gather", "wait", "as_completed", "create_task", "ensure_future", "wait_for", "shield", "TaskGroup.create_task", "AbstractEventLoop.create_task", "AbstractEventLoop.run_until_complete", "run_coroutine_threadsafe", "run"]
     },
     "contextlib.closing": passing,
     "contextlib.nullcontext": passing,

@@ -107,7 +107,7 @@ def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: C
 def _carries(before: Env, after: Env) -> bool:
     """Whether an iteration changes what a variable is, so that the next one may see something new."""
     for name, value in after.items():
-        if value is None or value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func"):
+        if value is None or (value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func")):
             continue
         old: Any = before.get(name, _MISSING)
         if old is not _MISSING and old is not value and old.__class__ is not value.__class__:

@@ -443,7 +443,7 @@ class Machine:
     def module_attribute(self, f: Frame, node: ast.AST, base: ModuleRef, name: str) -> Value | None:
         """`module.name` in an expression."""
         value = self.module_member(base, name, f.module)
-        if base.module is None or value is None and name not in base.module.env:
+        if base.module is None or (value is None and name not in base.module.env):
             return value
         return self._read_global(f, node, base.module, name, value)
 

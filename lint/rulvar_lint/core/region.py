@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
 _REGISTER: Final = frozenset({"workflow", "define_workflow"})
 _FOREIGN_CTX: Final = frozenset(
-    """click typer discord invoke fabric celery fastapi aiogram telegram strawberry flask starlette nextcord disnake
-    rich_click asyncclick cloup sanic litestar graphene hikari arc crescent lightbulb temporalio prefect dagster
-    airflow""".split()
+    ["click", "typer", "discord", "invoke", "fabric", "celery", "fastapi", "aiogram", "telegram", "strawberry", "flask", "starlette", "nextcord", "disnake", "rich_click", "asyncclick", "cloup", "sanic", "litestar", "graphene", "hikari", "arc", "crescent", "lightbulb", "temporalio", "prefect", "dagster", "airflow"]
 )
 
 
@@ -171,7 +169,7 @@ def _run_hosts(m: Machine, module: Module) -> None:
     if not module.imports_rulvar:
         return
     for func in list(module.functions):
-        if func.decl in m.registered or annotations.ctx_parameters(m, func.decl) and not module.is_test:
+        if func.decl in m.registered or (annotations.ctx_parameters(m, func.decl) and not module.is_test):
             continue
         if _may_register(func.decl, module):
             run_host(m, func)
@@ -243,8 +241,7 @@ def _wrapper(m: Machine, decl: FunctionDecl) -> None:
 
 
 _QUIET: Final = frozenset(
-    """add discard update append extend insert setdefault remove pop clear sort log debug info warning error
-    exception""".split()
+    ["add", "discard", "update", "append", "extend", "insert", "setdefault", "remove", "pop", "clear", "sort", "log", "debug", "info", "warning", "error", "exception"]
 )
 
 
@@ -277,7 +274,7 @@ def outward(f: Frame, node: ast.AST, cause: Cause, func: Func, args: calls.Args)
         receiver = func.bound
         if isinstance(receiver, Inst) and receiver.scope == "module":
             f.emit(node, cause)
-        elif receiver is None or isinstance(receiver, Inst) and receiver.scope == "any":
+        elif receiver is None or (isinstance(receiver, Inst) and receiver.scope == "any"):
             f.outward.setdefault(cause.code, cause)
     elif cause.code == "RLV306" and f.mode == STEP:
         if f.step is not None and f.decl is f.step.decl:

@@ -9,14 +9,25 @@ from rulvar_lint.core.classes import order_of_classes
 from rulvar_lint.core.containers import MUTATORS
 from rulvar_lint.core.decls import statements
 from rulvar_lint.core.freevars import bound_in
-from rulvar_lint.core.values import Class, Const, Container, Ext, Func, Inst, LazyImport, ModuleRef, Obj, Value
+from rulvar_lint.core.values import (
+    Class,
+    Const,
+    Container,
+    Ext,
+    Func,
+    Inst,
+    LazyImport,
+    ModuleRef,
+    Obj,
+    Value,
+)
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import ClassDecl, Module
     from rulvar_lint.core.machine import Machine
 
 CONSTRUCTORS: Final = frozenset(
-    "__init__ __new__ __post_init__ __init_subclass__ __set_name__ __attrs_post_init__ model_post_init".split()
+    ["__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__attrs_post_init__", "model_post_init"]
 )
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

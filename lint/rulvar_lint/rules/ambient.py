@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
+from rulvar_lint.core.frame import HOST, REGION, STEP
 from rulvar_lint.core.values import Ext, Obj, Value, options_of
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def _opaque(f: Frame, node: ast.AST, value: Value, how: str) -> None:
             return
 
 
-_LOGGERS: Final = frozenset("log logger logging LOG LOGGER _log _logger _LOG _LOGGER".split())
-_LEVELS: Final = frozenset("debug info warning warn error critical exception log".split())
+_LOGGERS: Final = frozenset(["log", "logger", "logging", "LOG", "LOGGER", "_log", "_logger", "_LOG", "_LOGGER"])
+_LEVELS: Final = frozenset(["debug", "info", "warning", "warn", "error", "critical", "exception", "log"])
 
 
 def _logger_by_name(f: Frame, node: ast.AST, args: Args) -> None:

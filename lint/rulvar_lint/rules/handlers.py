@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from rulvar_lint.core.hooks import Hooks
 
 _SWALLOWS: Final = frozenset(
-    """builtins.BaseException builtins.GeneratorExit asyncio.CancelledError concurrent.futures.CancelledError
-    builtins.BaseExceptionGroup anyio.get_cancelled_exc_class trio.Cancelled""".split()
+    ["builtins.BaseException", "builtins.GeneratorExit", "asyncio.CancelledError", "concurrent.futures.CancelledError", "builtins.BaseExceptionGroup", "anyio.get_cancelled_exc_class", "trio.Cancelled"]
 )
 _RETRIES: Final = ("tenacity.", "backoff.", "stamina.", "retrying.", "retry.", "retry_async.", "aioretry.", "opnieuw.", "asyncstdlib.retry", "redo.", "pyfailsafe.")
 

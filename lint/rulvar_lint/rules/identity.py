@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 # Options that are no part of the identity of a call.
 IGNORED: Final = frozenset(
-    """label on_error retry replay memoize_outcome limits est_cost stream fallback phase returns settle
-    abort_siblings on_item_error""".split()
+    ["label", "on_error", "retry", "replay", "memoize_outcome", "limits", "est_cost", "stream", "fallback", "phase", "returns", "settle", "abort_siblings", "on_item_error"]
 )
 _JUDGED: Final = frozenset({"agent", "workflow", "await_external", "step", "brief"})
 
@@ -310,8 +309,7 @@ def _add_key(f: Frame, call: CtxCall, index: int) -> object:
 
 
 _PURE: Final = frozenset(
-    """str repr len sorted list tuple dict set int float format join json dumps strip lower upper min max sum range
-    enumerate zip map filter title capitalize replace split round abs bool isoformat model_dump asdict""".split()
+    ["str", "repr", "len", "sorted", "list", "tuple", "dict", "set", "int", "float", "format", "join", "json", "dumps", "strip", "lower", "upper", "min", "max", "sum", "range", "enumerate", "zip", "map", "filter", "title", "capitalize", "replace", "split", "round", "abs", "bool", "isoformat", "model_dump", "asdict"]
 )
 
 

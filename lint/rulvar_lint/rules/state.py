@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
-_CAPTURED: Final = frozenset("RLV101 RLV102 RLV103 RLV107 RLV108 RLV203".split())
+_CAPTURED: Final = frozenset(["RLV101", "RLV102", "RLV103", "RLV107", "RLV108", "RLV203"])
 _CACHES: Final = frozenset(
-    """functools.cache functools.lru_cache functools.cached_property cachetools.cached cachetools.func.ttl_cache
-    cachetools.func.lru_cache async_lru.alru_cache aiocache.cached aiocache.cached_stampede asyncache.cached joblib.Memory
-    diskcache.Cache.memoize cached_property.cached_property methodtools.lru_cache""".split()
+    ["functools.cache", "functools.lru_cache", "functools.cached_property", "cachetools.cached", "cachetools.func.ttl_cache", "cachetools.func.lru_cache", "async_lru.alru_cache", "aiocache.cached", "aiocache.cached_stampede", "asyncache.cached", "joblib.Memory", "diskcache.Cache.memoize", "cached_property.cached_property", "methodtools.lru_cache"]
 )
 
 
@@ -105,7 +103,7 @@ def _class_attribute(f: Frame, node: ast.AST, owner: ClassDecl, name: str, value
 def _defaults(f: Frame) -> None:
     """Defaults of replayed functions that were computed at import."""
     decl = f.decl
-    if decl is None or f.outer is not None and f.outer.mode == REGION:
+    if decl is None or (f.outer is not None and f.outer.mode == REGION):
         return
     for param in decl.params:
         cause = captured(decl.defaults.get(param.name))

@@ -111,8 +111,7 @@ def _is_eager(f: Frame, expr: ast.expr, fn: Value | None) -> bool:
 
 
 _MAKERS: Final = frozenset(
-    """functools.partial operator.itemgetter operator.attrgetter operator.methodcaller functools.partialmethod
-    functools.lru_cache functools.cache functools.wraps functools.singledispatch builtins.getattr""".split()
+    ["functools.partial", "operator.itemgetter", "operator.attrgetter", "operator.methodcaller", "functools.partialmethod", "functools.lru_cache", "functools.cache", "functools.wraps", "functools.singledispatch", "builtins.getattr"]
 )
 
 

@@ -60,8 +60,7 @@ _STABLE_BASES: Final = (
     "msgspec.",
 )
 _INERT_BASES: Final = frozenset(
-    """builtins.object abc.ABC typing.Generic typing.Protocol typing_extensions.Protocol contextlib.AbstractContextManager
-    contextlib.AbstractAsyncContextManager collections.abc.Callable""".split()
+    ["builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol", "contextlib.AbstractContextManager", "contextlib.AbstractAsyncContextManager", "collections.abc.Callable"]
 )
 
 
@@ -85,7 +84,7 @@ def _repr_is_off(inst: Inst) -> bool:
     return False
 
 
-_ADDRESS_TYPES: Final = frozenset("builtins.object threading.Lock threading.RLock asyncio.Lock asyncio.Event".split())
+_ADDRESS_TYPES: Final = frozenset(["builtins.object", "threading.Lock", "threading.RLock", "asyncio.Lock", "asyncio.Event"])
 _ADDRESS_SEQS: Final = frozenset({"gen", "map", "filter", "zip", "iter"})
 
 

@@ -138,7 +138,7 @@ def _store(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, 
         _kept(f, value, -1, target)
 
 
-_KEEPERS: Final = GROWS | frozenset("register submit add_task schedule enqueue subscribe on add_callback add_done_callback start_soon create_task".split())
+_KEEPERS: Final = GROWS | frozenset(["register", "submit", "add_task", "schedule", "enqueue", "subscribe", "on", "add_callback", "add_done_callback", "start_soon", "create_task"])
 
 
 def _unknown_call(f: Frame, node: ast.AST, args: Args) -> None:

@@ -152,6 +152,5 @@ def canonical(path: str) -> str:
 
 # Packages whose awaitables and calls are known to be harmless to replay.
 _HARMLESS: Final = frozenset(
-    """rulvar pydantic attr attrs msgspec typing_extensions tenacity backoff stamina retrying anyio trio orjson yaml
-    jinja2 tiktoken dateutil pytest hypothesis numpy pandas""".split()
+    ["rulvar", "pydantic", "attr", "attrs", "msgspec", "typing_extensions", "tenacity", "backoff", "stamina", "retrying", "anyio", "trio", "orjson", "yaml", "jinja2", "tiktoken", "dateutil", "pytest", "hypothesis", "numpy", "pandas"]
 )

@@ -118,10 +118,7 @@ CALLS: Final = (
         "touches the file system outside the journal",
         " ".join(
             f"pathlib.Path.{name}"
-            for name in """chmod cwd exists expanduser glob group hardlink_to home is_block_device is_char_device
-            is_dir is_fifo is_file is_junction is_mount is_socket is_symlink iterdir lchmod link_to lstat mkdir open
-            owner read_bytes read_link readlink read_text rename replace resolve rglob rmdir samefile stat symlink_to
-            touch unlink walk write_bytes write_text copy copy_into move move_into""".split()
+            for name in ["chmod", "cwd", "exists", "expanduser", "glob", "group", "hardlink_to", "home", "is_block_device", "is_char_device", "is_dir", "is_fifo", "is_file", "is_junction", "is_mount", "is_socket", "is_symlink", "iterdir", "lchmod", "link_to", "lstat", "mkdir", "open", "owner", "read_bytes", "read_link", "readlink", "read_text", "rename", "replace", "resolve", "rglob", "rmdir", "samefile", "stat", "symlink_to", "touch", "unlink", "walk", "write_bytes", "write_text", "copy", "copy_into", "move", "move_into"]
         ),
     ),
     Group(
@@ -187,7 +184,7 @@ CALLS: Final = (
         + " ".join(
             f"logging.{kind}.{level}"
             for kind in ("Logger", "LoggerAdapter")
-            for level in "debug info warning warn error critical exception log fatal".split()
+            for level in ["debug", "info", "warning", "warn", "error", "critical", "exception", "log", "fatal"]
         ),
     ),
     Group("RLV206", "without `tz` uses the time zone of the host", "datetime.datetime.fromtimestamp", "no-tz"),
@@ -270,29 +267,15 @@ RESULTS: Final = {
 
 # Types whose instances are followed. Calling one makes an instance and does nothing else.
 TYPES: Final = frozenset(
-    """pathlib.Path pathlib.PurePath pathlib.PosixPath pathlib.PurePosixPath pathlib.WindowsPath
-    pathlib.PureWindowsPath datetime.datetime datetime.date datetime.timedelta datetime.time datetime.timezone
-    random.Random random.SystemRandom socket.socket http.client.HTTPConnection http.client.HTTPSConnection
-    http.client.HTTPResponse uuid.UUID threading.Lock threading.RLock threading.Event threading.Condition
-    threading.Semaphore asyncio.Lock asyncio.Event asyncio.Semaphore asyncio.Queue asyncio.Condition
-    asyncio.TaskGroup asyncio.AbstractEventLoop contextvars.ContextVar itertools.count itertools.cycle io.StringIO
-    io.BytesIO io.IOBase zipfile.ZipFile tarfile.TarFile tempfile.TemporaryDirectory
-    concurrent.futures.ThreadPoolExecutor concurrent.futures.ProcessPoolExecutor
-    logging.Logger logging.LoggerAdapter threading.local xmlrpc.client.ServerProxy shelve.Shelf
-    configparser.ConfigParser configparser.RawConfigParser smtplib.SMTP smtplib.SMTP_SSL ftplib.FTP
-    imaplib.IMAP4 urllib.request.OpenerDirector types.SimpleNamespace decimal.Decimal fractions.Fraction
-    queue.Queue queue.SimpleQueue sched.scheduler subprocess.Popen threading.Thread threading.Timer
-    multiprocessing.Process traceback.TracebackException""".split()
+    ["pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath", "pathlib.PurePosixPath", "pathlib.WindowsPath", "pathlib.PureWindowsPath", "datetime.datetime", "datetime.date", "datetime.timedelta", "datetime.time", "datetime.timezone", "random.Random", "random.SystemRandom", "socket.socket", "http.client.HTTPConnection", "http.client.HTTPSConnection", "http.client.HTTPResponse", "uuid.UUID", "threading.Lock", "threading.RLock", "threading.Event", "threading.Condition", "threading.Semaphore", "asyncio.Lock", "asyncio.Event", "asyncio.Semaphore", "asyncio.Queue", "asyncio.Condition", "asyncio.TaskGroup", "asyncio.AbstractEventLoop", "contextvars.ContextVar", "itertools.count", "itertools.cycle", "io.StringIO", "io.BytesIO", "io.IOBase", "zipfile.ZipFile", "tarfile.TarFile", "tempfile.TemporaryDirectory", "concurrent.futures.ThreadPoolExecutor", "concurrent.futures.ProcessPoolExecutor", "logging.Logger", "logging.LoggerAdapter", "threading.local", "xmlrpc.client.ServerProxy", "shelve.Shelf", "configparser.ConfigParser", "configparser.RawConfigParser", "smtplib.SMTP", "smtplib.SMTP_SSL", "ftplib.FTP", "imaplib.IMAP4", "urllib.request.OpenerDirector", "types.SimpleNamespace", "decimal.Decimal", "fractions.Fraction", "queue.Queue", "queue.SimpleQueue", "sched.scheduler", "subprocess.Popen", "threading.Thread", "threading.Timer", "multiprocessing.Process", "traceback.TracebackException"]
 )
 
 # Members that keep the type of their instance.
 SAME_TYPE: Final = {
-    "pathlib.Path": """parent absolute with_suffix with_name with_stem with_segments joinpath relative_to resolve
-    expanduser cwd home rename replace readlink __truediv__ __rtruediv__""".split(),
-    "pathlib.PurePath": "parent with_suffix with_name with_stem joinpath relative_to __truediv__ __rtruediv__".split(),
-    "datetime.datetime": """replace astimezone combine __add__ __sub__ __radd__ fromtimestamp fromisoformat strptime
-    now utcnow today""".split(),
-    "datetime.date": "replace __add__ __sub__ today fromisoformat fromtimestamp".split(),
+    "pathlib.Path": ["parent", "absolute", "with_suffix", "with_name", "with_stem", "with_segments", "joinpath", "relative_to", "resolve", "expanduser", "cwd", "home", "rename", "replace", "readlink", "__truediv__", "__rtruediv__"],
+    "pathlib.PurePath": ["parent", "with_suffix", "with_name", "with_stem", "joinpath", "relative_to", "__truediv__", "__rtruediv__"],
+    "datetime.datetime": ["replace", "astimezone", "combine", "__add__", "__sub__", "__radd__", "fromtimestamp", "fromisoformat", "strptime", "now", "utcnow", "today"],
+    "datetime.date": ["replace", "__add__", "__sub__", "today", "fromisoformat", "fromtimestamp"],
     "logging.Logger": ["getChild"],
 }
 

@@ -10,7 +10,7 @@ _NETWORK: Final = "reaches the network outside the journal"
 _DATABASE: Final = "reads or writes a database outside the journal"
 _CONNECT: Final = "opens a connection outside the journal"
 _MODEL: Final = "calls a model outside the journal and is paid again on every replay"
-_HTTP_VERBS: Final = "get post put patch delete head options request".split()
+_HTTP_VERBS: Final = ["get", "post", "put", "patch", "delete", "head", "options", "request"]
 
 
 def _each(prefixes: str, names: list[str]) -> str:
@@ -139,9 +139,7 @@ CALLS: Final = (
             sqlalchemy.ext.asyncio.AsyncConnection sqlalchemy.orm.Session sqlalchemy.ext.asyncio.AsyncSession redis.Redis
             redis.asyncio.Redis redis.StrictRedis pymongo.MongoClient motor.motor_asyncio.AsyncIOMotorClient
             dbapi.Connection dbapi.Cursor""",
-            """cursor close aclose is_closed terminate description rowcount lastrowid __aenter__ __enter__ pipeline
-            from_url transaction begin_nested in_transaction is_connected register_script add_listener
-            get_default_database get_database get_collection with_options set_type_codec""".split(),
+            ["cursor", "close", "aclose", "is_closed", "terminate", "description", "rowcount", "lastrowid", "__aenter__", "__enter__", "pipeline", "from_url", "transaction", "begin_nested", "in_transaction", "is_connected", "register_script", "add_listener", "get_default_database", "get_database", "get_collection", "with_options", "set_type_codec"],
         ),
     ),
     Group(
@@ -175,7 +173,7 @@ CALLS: Final = (
             """openai.OpenAI openai.AsyncOpenAI openai.AzureOpenAI openai.AsyncAzureOpenAI anthropic.Anthropic
             anthropic.AsyncAnthropic anthropic.AnthropicBedrock anthropic.AsyncAnthropicBedrock google.genai.Client
             groq.Groq groq.AsyncGroq mistralai.Mistral instructor.Instructor dspy.LM""",
-            "with_options copy close aclose is_closed __aenter__ __enter__ base_url api_key".split(),
+            ["with_options", "copy", "close", "aclose", "is_closed", "__aenter__", "__enter__", "base_url", "api_key"],
         ),
     ),
     Group(
@@ -183,9 +181,7 @@ CALLS: Final = (
         _MODEL,
         _each(
             "langchain.Runnable",
-            """invoke ainvoke stream astream batch abatch astream_events astream_log predict apredict run arun call acall
-            generate agenerate predict_messages apredict_messages __call__ transform atransform batch_as_completed
-            abatch_as_completed invoke_batch""".split(),
+            ["invoke", "ainvoke", "stream", "astream", "batch", "abatch", "astream_events", "astream_log", "predict", "apredict", "run", "arun", "call", "acall", "generate", "agenerate", "predict_messages", "apredict_messages", "__call__", "transform", "atransform", "batch_as_completed", "abatch_as_completed", "invoke_batch"],
         ),
     ),
     Group(
@@ -200,8 +196,7 @@ CALLS: Final = (
         + " "
         + _each(
             "anyio.Path trio.Path aiopath.AsyncPath",
-            """read_text write_text read_bytes write_bytes exists is_file is_dir iterdir glob rglob mkdir unlink stat
-            open resolve cwd home rename touch""".split(),
+            ["read_text", "write_text", "read_bytes", "write_bytes", "exists", "is_file", "is_dir", "iterdir", "glob", "rglob", "mkdir", "unlink", "stat", "open", "resolve", "cwd", "home", "rename", "touch"],
         ),
     ),
     Group(
@@ -228,10 +223,10 @@ CALLS: Final = (
         "click.echo click.secho typer.echo typer.secho rich.print rich.pretty.pprint icecream.ic "
         + _each(
             "loguru.logger structlog.BoundLogger",
-            "debug info warning warn error critical exception log trace success msg fatal adebug ainfo awarning aerror acritical aexception".split(),
+            ["debug", "info", "warning", "warn", "error", "critical", "exception", "log", "trace", "success", "msg", "fatal", "adebug", "ainfo", "awarning", "aerror", "acritical", "aexception"],
         )
         + " "
-        + _each("rich.console.Console", "print log rule print_json input".split())
+        + _each("rich.console.Console", ["print", "log", "rule", "print_json", "input"])
         + " logfire.info logfire.debug logfire.warn logfire.warning logfire.error logfire.notice logfire.trace logfire.fatal",
     ),
 )
@@ -357,34 +352,7 @@ RESULTS: Final = {
 }
 
 TYPES: Final = frozenset(
-    """httpx.Client httpx.AsyncClient requests.Session aiohttp.ClientSession urllib3.PoolManager
-    urllib3.HTTPConnectionPool urllib3.HTTPSConnectionPool httplib2.Http redis.Redis redis.StrictRedis
-    redis.asyncio.Redis aioredis.Redis pymongo.MongoClient pymongo.AsyncMongoClient
-    motor.motor_asyncio.AsyncIOMotorClient openai.OpenAI openai.AsyncOpenAI openai.AzureOpenAI openai.AsyncAzureOpenAI
-    anthropic.Anthropic anthropic.AsyncAnthropic anthropic.AnthropicBedrock anthropic.AsyncAnthropicBedrock
-    anthropic.AnthropicVertex anthropic.AsyncAnthropicVertex google.genai.Client google.generativeai.GenerativeModel
-    vertexai.generative_models.GenerativeModel ollama.Client ollama.AsyncClient mistralai.Mistral cohere.Client
-    mistralai.client.MistralClient cohere.ClientV2 cohere.AsyncClient cohere.AsyncClientV2 groq.Groq groq.AsyncGroq
-    together.Together together.AsyncTogether replicate.Client huggingface_hub.InferenceClient
-    huggingface_hub.AsyncInferenceClient voyageai.Client voyageai.AsyncClient xai_sdk.Client xai_sdk.AsyncClient
-    litellm.Router pydantic_ai.Agent dspy.LM dspy.Predict dspy.ChainOfThought
-    smolagents.CodeAgent smolagents.ToolCallingAgent crewai.Crew autogen.AssistantAgent autogen.ConversableAgent
-    numpy.random.Generator numpy.random.RandomState faker.Faker cuid2.Cuid shortuuid.ShortUUID
-    google.cloud.storage.Client google.cloud.bigquery.Client google.cloud.firestore.Client
-    google.cloud.pubsub.PublisherClient azure.storage.blob.BlobServiceClient slack_sdk.WebClient
-    slack_sdk.web.async_client.AsyncWebClient github.Github twilio.rest.Client sendgrid.SendGridAPIClient
-    elasticsearch.Elasticsearch elasticsearch.AsyncElasticsearch opensearchpy.OpenSearch pinecone.Pinecone pinecone.Index
-    qdrant_client.QdrantClient qdrant_client.AsyncQdrantClient weaviate.Client weaviate.WeaviateClient chromadb.Client
-    chromadb.HttpClient chromadb.PersistentClient supabase.Client meilisearch.Client paramiko.SSHClient fabric.Connection
-    kafka.KafkaProducer kafka.KafkaConsumer aiokafka.AIOKafkaProducer paho.mqtt.client.Client tavily.TavilyClient
-    tavily.AsyncTavilyClient exa_py.Exa firecrawl.FirecrawlApp duckduckgo_search.DDGS yfinance.Ticker praw.Reddit
-    tweepy.Client notion_client.Client notion_client.AsyncClient jira.JIRA selenium.webdriver.Chrome sqlalchemy.orm.Session
-    sqlalchemy.ext.asyncio.AsyncSession asyncpg.Connection asyncpg.Pool psycopg.Connection psycopg.AsyncConnection
-    neo4j.Driver rich.console.Console environs.Env docker.DockerClient git.Repo pendulum.DateTime arrow.Arrow
-    pandas.Timestamp pandas.DataFrame anyio.Path trio.Path mcp.ClientSession fastmcp.Client psycopg_pool.ConnectionPool
-    psycopg_pool.AsyncConnectionPool sqlalchemy.engine.Engine sqlalchemy.ext.asyncio.AsyncEngine llama_index.core.llms.LLM
-    sqlalchemy.engine.Connection sqlalchemy.ext.asyncio.AsyncConnection tinydb.TinyDB aisuite.Client
-    playwright.async_api.Page boto3.client aiosqlite.Connection langgraph.Graph""".split()
+    ["httpx.Client", "httpx.AsyncClient", "requests.Session", "aiohttp.ClientSession", "urllib3.PoolManager", "urllib3.HTTPConnectionPool", "urllib3.HTTPSConnectionPool", "httplib2.Http", "redis.Redis", "redis.StrictRedis", "redis.asyncio.Redis", "aioredis.Redis", "pymongo.MongoClient", "pymongo.AsyncMongoClient", "motor.motor_asyncio.AsyncIOMotorClient", "openai.OpenAI", "openai.AsyncOpenAI", "openai.AzureOpenAI", "openai.AsyncAzureOpenAI", "anthropic.Anthropic", "anthropic.AsyncAnthropic", "anthropic.AnthropicBedrock", "anthropic.AsyncAnthropicBedrock", "anthropic.AnthropicVertex", "anthropic.AsyncAnthropicVertex", "google.genai.Client", "google.generativeai.GenerativeModel", "vertexai.generative_models.GenerativeModel", "ollama.Client", "ollama.AsyncClient", "mistralai.Mistral", "cohere.Client", "mistralai.client.MistralClient", "cohere.ClientV2", "cohere.AsyncClient", "cohere.AsyncClientV2", "groq.Groq", "groq.AsyncGroq", "together.Together", "together.AsyncTogether", "replicate.Client", "huggingface_hub.InferenceClient", "huggingface_hub.AsyncInferenceClient", "voyageai.Client", "voyageai.AsyncClient", "xai_sdk.Client", "xai_sdk.AsyncClient", "litellm.Router", "pydantic_ai.Agent", "dspy.LM", "dspy.Predict", "dspy.ChainOfThought", "smolagents.CodeAgent", "smolagents.ToolCallingAgent", "crewai.Crew", "autogen.AssistantAgent", "autogen.ConversableAgent", "numpy.random.Generator", "numpy.random.RandomState", "faker.Faker", "cuid2.Cuid", "shortuuid.ShortUUID", "google.cloud.storage.Client", "google.cloud.bigquery.Client", "google.cloud.firestore.Client", "google.cloud.pubsub.PublisherClient", "azure.storage.blob.BlobServiceClient", "slack_sdk.WebClient", "slack_sdk.web.async_client.AsyncWebClient", "github.Github", "twilio.rest.Client", "sendgrid.SendGridAPIClient", "elasticsearch.Elasticsearch", "elasticsearch.AsyncElasticsearch", "opensearchpy.OpenSearch", "pinecone.Pinecone", "pinecone.Index", "qdrant_client.QdrantClient", "qdrant_client.AsyncQdrantClient", "weaviate.Client", "weaviate.WeaviateClient", "chromadb.Client", "chromadb.HttpClient", "chromadb.PersistentClient", "supabase.Client", "meilisearch.Client", "paramiko.SSHClient", "fabric.Connection", "kafka.KafkaProducer", "kafka.KafkaConsumer", "aiokafka.AIOKafkaProducer", "paho.mqtt.client.Client", "tavily.TavilyClient", "tavily.AsyncTavilyClient", "exa_py.Exa", "firecrawl.FirecrawlApp", "duckduckgo_search.DDGS", "yfinance.Ticker", "praw.Reddit", "tweepy.Client", "notion_client.Client", "notion_client.AsyncClient", "jira.JIRA", "selenium.webdriver.Chrome", "sqlalchemy.orm.Session", "sqlalchemy.ext.asyncio.AsyncSession", "asyncpg.Connection", "asyncpg.Pool", "psycopg.Connection", "psycopg.AsyncConnection", "neo4j.Driver", "rich.console.Console", "environs.Env", "docker.DockerClient", "git.Repo", "pendulum.DateTime", "arrow.Arrow", "pandas.Timestamp", "pandas.DataFrame", "anyio.Path", "trio.Path", "mcp.ClientSession", "fastmcp.Client", "psycopg_pool.ConnectionPool", "psycopg_pool.AsyncConnectionPool", "sqlalchemy.engine.Engine", "sqlalchemy.ext.asyncio.AsyncEngine", "llama_index.core.llms.LLM", "sqlalchemy.engine.Connection", "sqlalchemy.ext.asyncio.AsyncConnection", "tinydb.TinyDB", "aisuite.Client", "playwright.async_api.Page", "boto3.client", "aiosqlite.Connection", "langgraph.Graph"]
 )
 
 SAME_TYPE: Final = {
@@ -392,8 +360,7 @@ SAME_TYPE: Final = {
     "openai.OpenAI": ["with_options", "copy"],
     "anthropic.Anthropic": ["with_options", "copy"],
     "anthropic.AsyncAnthropic": ["with_options", "copy"],
-    "langchain.Runnable": """with_structured_output bind bind_tools with_config with_retry with_fallbacks pipe assign pick
-    with_types with_listeners map configurable_fields configurable_alternatives __or__ __ror__ as_tool""".split(),
+    "langchain.Runnable": ["with_structured_output", "bind", "bind_tools", "with_config", "with_retry", "with_fallbacks", "pipe", "assign", "pick", "with_types", "with_listeners", "map", "configurable_fields", "configurable_alternatives", "__or__", "__ror__", "as_tool"],
 }
 
 MEMBERS: Final = {"google.genai.Client.aio": "google.genai.Client"}
