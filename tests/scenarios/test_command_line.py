@@ -26,7 +26,9 @@ DOWN = {"text": "Production is down!"}
 YES = {"approve": {"approved": True}}
 
 
-async def run_on_files(folder: Path, machine: Any, args: Any, answers: Any = (), *, trace: bool = True) -> Any:
+async def run_on_files(
+    folder: Path, machine: Any, args: Any, answers: Any = (), *, trace: bool = True
+) -> Any:
     """Run a machine as the command line does: each answer in a process of its own."""
     async with Engine(journal=JsonlFileStore(folder)) as engine:
         outcome = await engine.run(machine, args, run_id="r", trace=trace).result()
@@ -61,9 +63,7 @@ async def test_s41_exit_codes_and_the_document(ref: Any, tmp_path: Path) -> None
     assert (parked["place"], parked["availableTransitions"]) == ("awaiting_approval", ["approve"])
 
 
-async def test_s42_fixture_from_a_real_run(
-    ref: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_s42_fixture_from_a_real_run(ref: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await run_on_files(tmp_path / "traced", ref.TriageTicket, DOWN, YES)
     store = JsonlFileStore(tmp_path / "traced")
     target = tmp_path / "f.json"

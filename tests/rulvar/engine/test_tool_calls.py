@@ -241,9 +241,7 @@ async def test_reserves_are_atomic_among_siblings() -> None:
 
     @workflow(name="w")
     async def body(ctx: Ctx, _: Any) -> Any:
-        ends = await ctx.parallel(
-            [lambda n=n: ctx.call_tool(paid, {"n": n}) for n in range(3)], settle=True
-        )
+        ends = await ctx.parallel([lambda n=n: ctx.call_tool(paid, {"n": n}) for n in range(3)], settle=True)
         return [end.status for end in ends]
 
     async with Engine() as engine:

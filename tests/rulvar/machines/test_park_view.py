@@ -60,9 +60,7 @@ async def test_one_available_transition_answers_a_widget_that_names_none() -> No
         ({"widget": None}, {}),
     ],
 )
-async def test_what_cannot_be_answered_is_no_prompt(
-    declared: dict[str, Any], saving: dict[str, Any]
-) -> None:
+async def test_what_cannot_be_answered_is_no_prompt(declared: dict[str, Any], saving: dict[str, Any]) -> None:
     view = await view_of(prompt(**{"widget": "text-prompt", **declared}), **saving)
     assert (view.widget, view.transitions) == (None, ["go"])
 
@@ -148,7 +146,11 @@ async def test_a_prompt_of_a_child_comes_before_a_bare_wait_of_the_root() -> Non
 
 @pytest.mark.parametrize(
     ("mode", "status", "said"),
-    [("strict", "failed", "document 'prompt' (strict)"), ("safe", "completed", None), ("skip", "completed", None)],
+    [
+        ("strict", "failed", "document 'prompt' (strict)"),
+        ("safe", "completed", None),
+        ("skip", "completed", None),
+    ],
 )
 async def test_content_that_does_not_fit(mode: Any, status: str, said: str | None) -> None:
     kind = prompt()
@@ -208,7 +210,10 @@ async def test_saving_what_is_no_document_is_refused() -> None:
     class Saving(StateMachine):
         @transition
         def begin(self, ctx: MachineCtx) -> None:
-            for wrong, said in (({"a": 1}, "made by @document"), ("nothing", "no document is named 'nothing'")):
+            for wrong, said in (
+                ({"a": 1}, "made by @document"),
+                ("nothing", "no document is named 'nothing'"),
+            ):
                 with pytest.raises(ConfigError, match=said):
                     ctx.save(wrong)
             with pytest.raises(ConfigError, match="validate='sometimes'"):

@@ -96,7 +96,9 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\naddopts = --strict-markers\n", "utf-8")
+        (folder / "pytest.ini").write_text(
+            "[pytest]\nasyncio_mode = auto\naddopts = --strict-markers\n", "utf-8"
+        )
         (folder / "conftest.py").write_text(HOOKS, "utf-8")
         (folder / "test_machines.py").write_text(textwrap.dedent(TESTS), "utf-8")
 
@@ -128,7 +130,9 @@ def test_a_recording_is_kept_when_its_test_passes_and_replayed_ever_after(projec
     assert "test_machines/test_looking[c].json" in kept
     assert "test_machines/test_failing.json.failed" in kept
     assert len(kept) == 3
-    recorded = json.loads((project.folder / "__recordings__" / "test_machines" / "test_looking[c].json").read_text())
+    recorded = json.loads(
+        (project.folder / "__recordings__" / "test_machines" / "test_looking[c].json").read_text()
+    )
     assert recorded["recordings"][0]["tool"] == "look"
     out = project.pytest("-k", "looking")
     assert out.count("EXECUTIONS 0") == 2
