@@ -18,87 +18,37 @@ if TYPE_CHECKING:
     from rulvar.contracts.envelope import ToolEnvelope as ToolEnvelope
     from rulvar.contracts.envelope import ToolResult as ToolResult
     from rulvar.contracts.events import Event as Event
-    from rulvar.contracts.messages import (
-        ChatRequest as ChatRequest,
-    )
-    from rulvar.contracts.messages import (
-        Msg as Msg,
-    )
-    from rulvar.contracts.messages import (
-        TextPart as TextPart,
-    )
-    from rulvar.contracts.messages import (
-        ToolContract as ToolContract,
-    )
-    from rulvar.contracts.outcome import (
-        CostReport as CostReport,
-    )
-    from rulvar.contracts.outcome import (
-        Dropped as Dropped,
-    )
-    from rulvar.contracts.outcome import (
-        Outcome as Outcome,
-    )
-    from rulvar.contracts.outcome import (
-        Pending as Pending,
-    )
-    from rulvar.contracts.outcome import (
-        Preview as Preview,
-    )
-    from rulvar.contracts.outcome import (
-        Settled as Settled,
-    )
+    from rulvar.contracts.messages import ChatRequest as ChatRequest
+    from rulvar.contracts.messages import Msg as Msg
+    from rulvar.contracts.messages import TextPart as TextPart
+    from rulvar.contracts.messages import ToolContract as ToolContract
+    from rulvar.contracts.outcome import CostReport as CostReport
+    from rulvar.contracts.outcome import Dropped as Dropped
+    from rulvar.contracts.outcome import Outcome as Outcome
+    from rulvar.contracts.outcome import Pending as Pending
+    from rulvar.contracts.outcome import Preview as Preview
+    from rulvar.contracts.outcome import Settled as Settled
     from rulvar.contracts.ports.provider import Adapter as Adapter
-    from rulvar.contracts.stream import (
-        ChatEvent as ChatEvent,
-    )
-    from rulvar.contracts.stream import (
-        Finish as Finish,
-    )
-    from rulvar.contracts.stream import (
-        FinishInfo as FinishInfo,
-    )
-    from rulvar.contracts.stream import (
-        PartialUsage as PartialUsage,
-    )
-    from rulvar.contracts.stream import (
-        ReasoningDelta as ReasoningDelta,
-    )
-    from rulvar.contracts.stream import (
-        StreamError as StreamError,
-    )
-    from rulvar.contracts.stream import (
-        TextDelta as TextDelta,
-    )
-    from rulvar.contracts.stream import (
-        ToolCallDelta as ToolCallDelta,
-    )
-    from rulvar.contracts.stream import (
-        ToolCallEnd as ToolCallEnd,
-    )
-    from rulvar.contracts.stream import (
-        ToolCallStart as ToolCallStart,
-    )
-    from rulvar.contracts.stream import (
-        UsageUpdate as UsageUpdate,
-    )
-    from rulvar.contracts.stream import (
-        WireError as WireError,
-    )
+    from rulvar.contracts.stream import ChatEvent as ChatEvent
+    from rulvar.contracts.stream import Finish as Finish
+    from rulvar.contracts.stream import FinishInfo as FinishInfo
+    from rulvar.contracts.stream import PartialUsage as PartialUsage
+    from rulvar.contracts.stream import ReasoningDelta as ReasoningDelta
+    from rulvar.contracts.stream import StreamError as StreamError
+    from rulvar.contracts.stream import TextDelta as TextDelta
+    from rulvar.contracts.stream import ToolCallDelta as ToolCallDelta
+    from rulvar.contracts.stream import ToolCallEnd as ToolCallEnd
+    from rulvar.contracts.stream import ToolCallStart as ToolCallStart
+    from rulvar.contracts.stream import UsageUpdate as UsageUpdate
+    from rulvar.contracts.stream import WireError as WireError
     from rulvar.contracts.usage import Usage as Usage
     from rulvar.engine.ctx import Ctx as Ctx
     from rulvar.engine.engine import Engine as Engine
     from rulvar.engine.handle import ResumeHandle as ResumeHandle
     from rulvar.engine.handle import RunHandle as RunHandle
-    from rulvar.engine.workflow import (
-        Workflow as Workflow,
-    )
-    from rulvar.engine.workflow import (
-        define_workflow as define_workflow,
-    )
-    from rulvar.engine.workflow import (
-        workflow as workflow,
-    )
+    from rulvar.engine.workflow import Workflow as Workflow
+    from rulvar.engine.workflow import define_workflow as define_workflow
+    from rulvar.engine.workflow import workflow as workflow
     from rulvar.machines.answer import Input as Input
     from rulvar.machines.app import App as App
     from rulvar.machines.context import MachineCtx as MachineCtx
@@ -118,6 +68,8 @@ if TYPE_CHECKING:
     from rulvar.runtime.retry import RetryPolicy as RetryPolicy
     from rulvar.stores.jsonl import JsonlFileStore as JsonlFileStore
     from rulvar.stores.memory import InMemoryStore as InMemoryStore
+    from rulvar.stores.postgres import PostgresStore as PostgresStore
+    from rulvar.stores.sqlite import SqliteStore as SqliteStore
     from rulvar.stores.transcripts import FileTranscriptStore as FileTranscriptStore
     from rulvar.tools.gate import evaluate_permission as evaluate_permission
     from rulvar.tools.injection import ToolContext as ToolContext
@@ -127,19 +79,11 @@ if TYPE_CHECKING:
     from rulvar.tools.permissions import Decision as Decision
     from rulvar.tools.permissions import Permissions as Permissions
     from rulvar.tools.permissions import ToolRequest as ToolRequest
-    from rulvar.tools.tool import (
-        ModelRetry as ModelRetry,
-    )
-    from rulvar.tools.tool import (
-        Tool as Tool,
-    )
+    from rulvar.tools.tool import ModelRetry as ModelRetry
+    from rulvar.tools.tool import Tool as Tool
     from rulvar.tools.tool import ToolGuards as ToolGuards
-    from rulvar.tools.tool import (
-        ToolRefusal as ToolRefusal,
-    )
-    from rulvar.tools.tool import (
-        tool as tool,
-    )
+    from rulvar.tools.tool import ToolRefusal as ToolRefusal
+    from rulvar.tools.tool import tool as tool
 
 _HOMES = {
     "Adapter": "rulvar.contracts.ports.provider",
@@ -174,6 +118,7 @@ _HOMES = {
     "PartialUsage": "rulvar.contracts.stream",
     "Pending": "rulvar.contracts.outcome",
     "Permissions": "rulvar.tools.permissions",
+    "PostgresStore": "rulvar.stores.postgres",
     "Preview": "rulvar.contracts.outcome",
     "ReasoningDelta": "rulvar.contracts.stream",
     "Receipt": "rulvar.contracts.envelope",
@@ -184,6 +129,7 @@ _HOMES = {
     "RunView": "rulvar.machines.view",
     "Sequence": "rulvar.machines.fan_out",
     "Settled": "rulvar.contracts.outcome",
+    "SqliteStore": "rulvar.stores.sqlite",
     "StateMachine": "rulvar.machines.machine",
     "StreamError": "rulvar.contracts.stream",
     "TextDelta": "rulvar.contracts.stream",
@@ -248,6 +194,7 @@ __all__ = [
     "PartialUsage",
     "Pending",
     "Permissions",
+    "PostgresStore",
     "Preview",
     "ReasoningDelta",
     "Receipt",
@@ -258,6 +205,7 @@ __all__ = [
     "RunView",
     "Sequence",
     "Settled",
+    "SqliteStore",
     "StateMachine",
     "StreamError",
     "TextDelta",

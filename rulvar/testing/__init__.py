@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from rulvar.testing.machine import run_workflow as run_workflow
     from rulvar.testing.matchers import assert_called_agent as assert_called_agent
     from rulvar.testing.matchers import assert_under_budget as assert_under_budget
+    from rulvar.testing.minimize.minimization import MinimizedRun as MinimizedRun
+    from rulvar.testing.minimize.minimization import minimize_run as minimize_run
     from rulvar.testing.recorder import record as record
     from rulvar.testing.replayer import ReplayAdapter as ReplayAdapter
     from rulvar.testing.replayer import replay as replay
@@ -60,6 +62,10 @@ if TYPE_CHECKING:
     from rulvar.testing.responders import fake_tool_calls as fake_tool_calls
     from rulvar.testing.responders import fake_wire_error as fake_wire_error
     from rulvar.testing.run import TestRun as TestRun
+    from rulvar.testing.shake.entrances import shake_journal as shake_journal
+    from rulvar.testing.shake.entrances import shake_tests as shake_tests
+    from rulvar.testing.shake.report import ShakeMove as ShakeMove
+    from rulvar.testing.shake.report import ShakeReport as ShakeReport
     from rulvar.testing.single_transition import TransitionRun as TransitionRun
     from rulvar.testing.single_transition import run_transition as run_transition
     from rulvar.testing.tool import ToolTestRun as ToolTestRun
@@ -81,11 +87,14 @@ _HOMES = {
     "LiveSmoke": "rulvar.testing.live",
     "MAX_LIVE_SMOKE_ATTEMPTS": "rulvar.testing.live",
     "MAX_LIVE_SMOKE_DELAY_MS": "rulvar.testing.live",
+    "MinimizedRun": "rulvar.testing.minimize.minimization",
     "MissDiagnosis": "rulvar.testing.diagnose",
     "Redactor": "rulvar.contracts.redaction",
     "Replay": "rulvar.testing.journal_replay",
     "ReplayAdapter": "rulvar.testing.replayer",
     "ReplayReport": "rulvar.testing.report",
+    "ShakeMove": "rulvar.testing.shake.report",
+    "ShakeReport": "rulvar.testing.shake.report",
     "StoreConformance": "rulvar.testing.conformance",
     "TestClock": "rulvar.testing.clock",
     "TestEngine": "rulvar.testing.engine",
@@ -112,6 +121,7 @@ _HOMES = {
     "live_test_enabled": "rulvar.testing.live",
     "load_fixture": "rulvar.machines.recording",
     "merge_cassettes": "rulvar.testing.cassette_changes",
+    "minimize_run": "rulvar.testing.minimize.minimization",
     "prune_cassette": "rulvar.testing.cassette_changes",
     "queue": "rulvar.testing.answers",
     "read_cassette": "rulvar.testing.cassette",
@@ -125,6 +135,8 @@ _HOMES = {
     "run_transition": "rulvar.testing.single_transition",
     "run_workflow": "rulvar.testing.machine",
     "scripted_model": "rulvar.testing.fake",
+    "shake_journal": "rulvar.testing.shake.entrances",
+    "shake_tests": "rulvar.testing.shake.entrances",
     "test_tool": "rulvar.testing.tool",
     "tool_grants": "rulvar.tools.grants",
     "tool_mock": "rulvar.testing.doubles",
@@ -143,11 +155,14 @@ __all__ = [
     "FakeAdapter",
     "FakeCall",
     "LiveSmoke",
+    "MinimizedRun",
     "MissDiagnosis",
     "Redactor",
     "Replay",
     "ReplayAdapter",
     "ReplayReport",
+    "ShakeMove",
+    "ShakeReport",
     "StoreConformance",
     "TestClock",
     "TestEngine",
@@ -174,6 +189,7 @@ __all__ = [
     "live_test_enabled",
     "load_fixture",
     "merge_cassettes",
+    "minimize_run",
     "prune_cassette",
     "queue",
     "read_cassette",
@@ -187,6 +203,8 @@ __all__ = [
     "run_transition",
     "run_workflow",
     "scripted_model",
+    "shake_journal",
+    "shake_tests",
     "test_tool",
     "tool_grants",
     "tool_mock",

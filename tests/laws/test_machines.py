@@ -13,6 +13,7 @@ from random_machines import MACHINES, Bench
 
 from rulvar import Engine
 from rulvar.contracts.entries import JournalEntry
+from rulvar.errors import StoreError
 from rulvar.machines.fold import fold_run
 from rulvar.machines.view import RunView
 from rulvar.stores import InMemoryStore
@@ -105,7 +106,7 @@ def test_stopping_after_any_append_and_resuming_equals_never_stopping(links: Any
         entries = len(await whole.load("r"))
         stopped = Stopping(int(where * entries))
         bench.executions.clear()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, StoreError):
             await to_the_end(stopped, machine, resume=False)
         before = bench.executions.copy()
         survived = InMemoryStore()

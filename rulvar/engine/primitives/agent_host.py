@@ -18,7 +18,7 @@ from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.run import Run
 from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
-from rulvar.runtime.history import dump_wire, rough_tokens
+from rulvar.runtime.history import dump_wire
 from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import decide
@@ -90,15 +90,15 @@ class AgentHost:
         await run.journal.flush()
         self.checkpoint_ref = f"{run.run_id}/ckpt/{opened.seq}"
         wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
-        await run.engine.transcripts.put(self.checkpoint_ref, dump_wire(wire))
+        await run.transcript_store.put(self.checkpoint_ref, dump_wire(wire))
 
     async def keep_transcript(self, state: LoopState) -> str:
         """Store the conversation and return its reference."""
         run = self._run
         ref = f"{run.run_id}/t{run.transcripts}"
         run.transcripts += 1
-        messages = [message.to_wire() for message in state.messages]
-        await run.engine.transcripts.put(ref, dump_wire({"messages": messages}))
+        messages = [message.to_plain() for message in state.messages]
+        await run.transcript_store.put(ref, dump_wire({"messages": messages}))
         return ref
 
     async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
@@ -173,7 +173,7 @@ class AgentHost:
     def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
         """Return how many output tokens the rest of the budget buys; None is no bound."""
         reference = self._plan.choice.reference
-        return self._run.budget.output_bound(self.reservation, reference, caps, rough_tokens(messages))
+        return self._run.budget.output_bound(self.reservation, reference, caps, messages)
 
     def affords(self, usage: Usage) -> bool:
         """Whether the budget still pays for an exchange that has used this much so far."""
@@ -182,7 +182,7 @@ class AgentHost:
 
     def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the engine's model calls."""
-        return self._run.engine.model_slot()
+        return self._run.engine.model_slot(self._plan.choice.adapter_id)
 
     def on_event(self) -> Any:
         """Return a callback that emits deltas, when the call streams."""
@@ -200,7 +200,7 @@ async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState |
     """Return the state at which a dangling call stopped, or None to start at its first turn."""
     if claim.action != "rerun" or claim.operation is None or claim.operation.terminal is not None:
         return None
-    data = await run.engine.transcripts.get(f"{run.run_id}/ckpt/{opened.seq}")
+    data = await run.transcript_store.get(f"{run.run_id}/ckpt/{opened.seq}")
     if data is None:
         return None
     wire = decode_json(data)
