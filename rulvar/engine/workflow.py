@@ -29,6 +29,8 @@ class Workflow(Generic[T]):
         model, effort, routing: defaults of the model calls in it.
         source: what the run's source hash is made of, when it is not the body.
         admit: checks an answer to a wait of a run that is not live; see ``engine.answers``.
+        is_driver: whether the body is rulvar's own and brings the author's code into the determinism
+            guard's view itself.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Workflow(Generic[T]):
     routing: Mapping[str, Any] = field(default_factory=dict)
     source: Any = None
     admit: Callable[..., Any] | None = None
+    is_driver: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[T]:
         """Call the body itself, as a test of a helper may."""

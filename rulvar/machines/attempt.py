@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from rulvar.errors import (
 from rulvar.kernel.scope import workflow_scope
 from rulvar.machines.answer import Input
 from rulvar.machines.commit import Commit, Launch
-from rulvar.machines.context import DocumentView, MachineCtx
+from rulvar.machines.context import DocumentView, MachineCtx, machine_ctx
 from rulvar.machines.definition import Transition
 from rulvar.machines.document import Document
 from rulvar.machines.names import child_id
@@ -78,6 +79,7 @@ class TransitionAttempt:
         self._position = 0
         self._documents: list[Document] = []
         self._children: list[Launch] = []
+        self._asked: Counter[str] = Counter()
         self._maker = DocumentMaker(driver.known_documents)
 
     # -- what the engine asks ------------------------------------------------------------
@@ -179,7 +181,9 @@ class TransitionAttempt:
                 f"{what} on_done={name!r}: {driver.definition.machine.__name__} has no wait transition of that name",
                 data={"field": "on_done"},
             )
-        number = run.next_site(driver.scope, f"wf:{workflow.name}")
+        # counted by what is committed: a child that a failed attempt asked for takes no place
+        number = driver.launched[workflow.name] + self._asked[workflow.name]
+        self._asked[workflow.name] += 1
         scope = workflow_scope(driver.scope, workflow.name, number)
         driver.workflows[workflow.name] = workflow
         self._children.append(
@@ -240,7 +244,7 @@ class TransitionAttempt:
     async def _body(self) -> Commit:
         body, run = getattr(self.driver.machine, self.transition), self.run
         run.engine.guard.watch(run, getattr(body, "__func__", body))
-        ctx = MachineCtx(self)
+        ctx = machine_ctx(self)
         if run.watch is None:
             value = body(ctx, self.given) if self.definition.takes_input else body(ctx)
             if inspect.isawaitable(value):

@@ -7,6 +7,7 @@ not run; a transition that had not been committed runs again, and its finished c
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,6 +44,7 @@ class MachineRun:
         scope: where the machine stands in the journal; ``""`` is the run itself.
         run_id: the run's id, or the one derived for a child.
         path: what tells the keys of its parks from those of other machines in the run.
+        launched: how many children of each workflow the commits so far have started.
     """
 
     def __init__(self, run: Run, definition: Definition, args: Any, mentions: Mentions) -> None:
@@ -57,6 +59,7 @@ class MachineRun:
         self.progress = Progress()
         self.machine = _instantiate(definition.machine, run)
         self.workflows: dict[str, Any] = {}
+        self.launched: Counter[str] = Counter()
         self.parks = Parks(self)
         self.children = Children(self)
         self._mentions = mentions
@@ -210,9 +213,7 @@ class MachineRun:
         self, item: Transition, given: Input | None, commit: Commit, ended_ms: int, *, replayed: bool
     ) -> None:
         """Go on by a commit, just made or served."""
-        if replayed:
-            for launch in commit.children:  # their places are taken: the next child has another
-                self.run.next_site(self.scope, f"wf:{launch.workflow}")
+        self.launched.update(launch.workflow for launch in commit.children)
         self.progress.apply(commit, ended_ms)
         self.children.add(commit.children)
         if commit.will_retry and item.retry.target is None:
