@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rulvar.contracts.jsonable import fragment, journal_form
+from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.jsonable import fragment, journal_form, journal_value
 from rulvar.contracts.ports.clock import iso_ms
+from rulvar.contracts.ports.queue import RunQueue
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.waits import describe_wait, refuse_payload, resolution_wire
 from rulvar.errors import ResolutionError, RunNotFoundError
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
     from rulvar.engine.lease import HeldRun
 
-__all__ = ["resolve_wait"]
+__all__ = ["queue_answer", "resolve_wait"]
 
 
 async def resolve_wait(engine: Engine, run_id: str, key: str, value: Any) -> None:
@@ -29,8 +31,27 @@ async def resolve_wait(engine: Engine, run_id: str, key: str, value: Any) -> Non
         await held.release()
 
 
+async def queue_answer(engine: Engine, run_id: str, key: str, value: Any, queue: RunQueue) -> None:
+    """Queue an answer to a run that somebody drives, after the checks that journaling it would make.
+
+    Raises:
+        ResolutionError: no open wait has that key, or its schema refuses the value.
+    """
+    _open_wait(JournalIndex(await engine.store.load(run_id)), run_id, key, value)
+    await queue.answer(run_id, key, journal_value(value, f"resolve_external({key!r})"))
+
+
 async def _resolve(engine: Engine, held: HeldRun, run_id: str, key: str, value: Any) -> None:
     index = JournalIndex(await held.load(run_id))
+    first = _open_wait(index, run_id, key, value)
+    data = journal_form(value, f"resolve_external({key!r})")
+    writer = JournalWriter(held, run_id, index.next_seq)
+    now = iso_ms(engine.clock.now_ms())
+    await writer.append(resolution_wire(first.seq, first.scope, first.span_id, fragment(data), now))
+
+
+def _open_wait(index: JournalIndex, run_id: str, key: str, value: Any) -> JournalEntry:
+    """Return the entry of an open wait that takes a value, or raise ResolutionError."""
     waits = {
         describe_wait(operation.first).key: operation.first
         for operation in index.operations.values()
@@ -43,7 +64,4 @@ async def _resolve(engine: Engine, held: HeldRun, run_id: str, key: str, value: 
             f"run {run_id!r} does not wait for {key!r}; open waits: {names}", data={"key": key}
         )
     refuse_payload(describe_wait(first), value)
-    data = journal_form(value, f"resolve_external({key!r})")
-    writer = JournalWriter(held, run_id, index.next_seq)
-    now = iso_ms(engine.clock.now_ms())
-    await writer.append(resolution_wire(first.seq, first.scope, first.span_id, fragment(data), now))
+    return first
