@@ -196,6 +196,11 @@ async def test_an_answer_to_a_run_that_is_under_way_is_queued_and_wins_when_it_s
     async with site.worker(site.engine(workflows=[workflow])):
         run_id = await here.enqueue("both")
         await asyncio.wait_for(site.reached.wait(), 15)
+
+        async def waits() -> bool:
+            return any(entry.kind == "external" for entry in await here.store.load(run_id))
+
+        await site.until(waits)
         with pytest.raises(ResolutionError, match="'other'"):
             await here.resolve_external(run_id, "other", "from afar")
         await here.resolve_external(run_id, "answer", "from afar")
