@@ -18,6 +18,7 @@ from rulvar.contracts.ports.observer import EngineObserver
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.contracts.ports.queue import RunQueue, Submission
 from rulvar.contracts.ports.store import JournalStore
+from rulvar.contracts.ports.tools import Interceptor
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.engine.ambient import ambient_observers
 from rulvar.engine.answers import queue_answer, resolve_wait
@@ -26,8 +27,10 @@ from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.guard import Guard
 from rulvar.engine.handle import ResumeHandle, RunHandle
+from rulvar.engine.identities import Identities
 from rulvar.engine.lease import HeldRun, check_ttl, default_owner
 from rulvar.engine.options import call_slots, deadline_ms, transcripts_of
+from rulvar.engine.providers import Providers
 from rulvar.engine.registries import Registries
 from rulvar.engine.run import Run
 from rulvar.engine.segment import Segment
@@ -40,6 +43,7 @@ from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
 from rulvar.runtime.retry import RetryPolicy
 from rulvar.stores.memory import InMemoryStore
+from rulvar.tools.grants import check_grants
 from rulvar.tools.permissions import Permissions
 
 __all__ = ["Engine"]
@@ -71,6 +75,12 @@ class Engine(Registries):
         queue: how runs reach workers; see :meth:`enqueue`.
         limiter: bounds model calls over many processes.
         workflows: workflows that may be named in ``ctx.workflow``, ``resume`` and ``enqueue``.
+        interceptors: stand around every tool, the first outermost; see ``contracts.ports.tools``.
+        providers: services that tools and machines ask for with ``inject``; see Providers.
+        grants: what tools may be used; whatever is not listed is denied. None is no such list.
+        trace: whether runs keep the arguments and envelopes of tool calls; see :meth:`run`.
+        serial_children: start the children of a state machine one after another, each once the one before
+            has ended or waits.
 
     Raises:
         ConfigError: an option is wrong; names it.
@@ -97,7 +107,12 @@ class Engine(Registries):
         salt_args: bool = False,
         queue: RunQueue | None = None,
         limiter: CallLimiter | None = None,
-        workflows: Iterable[Workflow[Any]] = (),
+        workflows: Iterable[Workflow[Any] | type] = (),
+        interceptors: Iterable[Interceptor] = (),
+        providers: Providers | Mapping[Any, Any] | Iterable[Any] = (),
+        grants: Iterable[str] | None = None,
+        trace: bool = False,
+        serial_children: bool = False,
     ) -> None:
         super().__init__(adapters, profiles or {}, pricing or {}, workflows)
         self.store: JournalStore = InMemoryStore() if journal is None else journal
@@ -113,6 +128,11 @@ class Engine(Registries):
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
         self.budget_defaults = BudgetDefaults.of(budget_defaults)
+        self.interceptors = tuple(interceptors)
+        self.providers = providers if isinstance(providers, Providers) else Providers(providers)
+        self.grants = check_grants(grants)
+        self.tracing = trace
+        self.serial_children = serial_children
         self.guard = Guard(determinism)
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
         self._slots = call_slots(concurrency)
@@ -120,6 +140,7 @@ class Engine(Registries):
         self._running: set[asyncio.Task[Any]] = set()
         self._handles: dict[asyncio.Task[Any], RunHandle] = {}
         self._sites = SiteFinder()
+        self.identities = Identities()
         for observer in self.observers:
             observer.engine_created(self._adapters)
 
@@ -147,7 +168,7 @@ class Engine(Registries):
 
     def run(
         self,
-        wf: Workflow[Any] | str,
+        wf: Workflow[Any] | type | str,
         args: Any = None,
         *,
         run_id: str | None = None,
@@ -157,6 +178,7 @@ class Engine(Registries):
         tags: Iterable[str] = (),
         scope: Mapping[str, Any] | None = None,
         config_fingerprint: str | None = None,
+        trace: bool | None = None,
     ) -> RunHandle:
         """Start a run and return its handle at once; the workflow runs on the current event loop.
 
@@ -168,6 +190,8 @@ class Engine(Registries):
             name, tags: for people who look runs up.
             scope: what the run belongs to (a tenant, a project); journaled before anything runs.
             config_fingerprint: kept in the meta row.
+            trace: keep the arguments and envelopes of tool calls in the journal, so that a tool fixture can be
+                made of the run; the engine's ``trace`` unless given.
 
         Raises:
             ConfigError, NonSerializableValueError: an argument is wrong; nothing has started then.
@@ -184,6 +208,7 @@ class Engine(Registries):
             tags=tuple(tags),
             scope=None if scope is None else journal_value(dict(scope), "run scope"),
             config_fingerprint=config_fingerprint,
+            trace=self.tracing if trace is None else trace,
         )
         handle = RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock))
         return self._start(handle, request)
@@ -191,7 +216,7 @@ class Engine(Registries):
     def resume(
         self,
         run_id: str,
-        wf: Workflow[Any] | str | None = None,
+        wf: Workflow[Any] | type | str | None = None,
         *,
         args: Any = None,
         dry_run: bool = False,
@@ -244,20 +269,28 @@ class Engine(Registries):
         if not task.cancelled():
             task.exception()  # a caller that never awaits the result is no error of the loop
 
-    async def resolve_external(self, run_id: str, key: str, value: Any) -> None:
+    async def resolve_external(
+        self, run_id: str, key: str, value: Any = None, *, wf: Workflow[Any] | type | str | None = None
+    ) -> None:
         """Journal the answer to an open wait of a run that is not live; with a queue, have it resumed.
 
         With a queue, an answer to a run that a worker drives right now is queued, and journaled when
         that worker is through.
 
+        Args:
+            key: the wait's key; for a state machine also the name of a wait transition.
+            wf: the run's workflow, when the engine does not know it by name; a state machine's guards and
+                payload types are asked before anything is journaled.
+
         Raises:
-            ResolutionError: no open wait has that key, or its schema refuses the value.
+            ResolutionError: no open wait has that key, or the value is refused. Nothing is journaled then.
             RunNotFoundError: the store has no such run.
             LeaseHeldError: somebody drives the run right now; try again, or answer it there.
         """
         check_run_id(run_id)
+        workflow = None if wf is None else self.workflow_of(wf)
         try:
-            await resolve_wait(self, run_id, key, value)
+            await resolve_wait(self, run_id, key, value, workflow)
         except LeaseHeldError:
             if self.queue is None:
                 raise
@@ -328,6 +361,9 @@ class Engine(Registries):
     @contextlib.asynccontextmanager
     async def model_slot(self, adapter_id: str) -> AsyncIterator[None]:
         """Hold one of the model calls that may be under way at once, here and at the provider."""
+        if self._slots is None and self.limiter is None:
+            yield
+            return
         async with contextlib.AsyncExitStack() as stack:
             if self._slots is not None:
                 await stack.enter_async_context(self._slots)

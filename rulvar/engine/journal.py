@@ -33,6 +33,7 @@ class JournalWriter:
 
     Args:
         broken: called once, with why, when nothing more is written.
+        tap: is told of every entry, in the order in which they are written.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class JournalWriter:
         run_id: str,
         next_seq: int,
         broken: Callable[[RulvarError], None] | None = None,
+        tap: Callable[[JournalEntry], None] | None = None,
     ) -> None:
         self.run_id = run_id
         self.next_seq = next_seq
@@ -52,6 +54,7 @@ class JournalWriter:
         self._round: asyncio.Task[None] | None = None
         self._broken: RulvarError | None = None
         self._tell_broken = broken
+        self._tap = tap
 
     async def append(self, wire: dict[str, Any]) -> int:
         """Write one entry and return its seq; it is stored when this returns.
@@ -75,6 +78,8 @@ class JournalWriter:
         entry = _entry(seq, wire)
         self.next_seq = seq + 1
         self.appended += 1
+        if self._tap is not None:
+            self._tap(entry)
         if self._now is None:
             self._pending.append(entry)
             return seq

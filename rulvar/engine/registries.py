@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ports.provider import Adapter
-from rulvar.contracts.schema import SchemaContract, schema_contract
 from rulvar.engine.options import adapters_by_id, price_table
 from rulvar.engine.workflow import Workflow
 from rulvar.errors import ConfigError
@@ -28,23 +27,27 @@ class Registries:
         adapters: Iterable[Adapter],
         profiles: Mapping[str, AgentProfile | Mapping[str, Any]],
         pricing: Mapping[str, ModelPricing | Mapping[str, Any]],
-        workflows: Iterable[Workflow[Any]],
+        workflows: Iterable[Workflow[Any] | type],
     ) -> None:
         self._adapters = adapters_by_id(adapters)
         self._profiles = {name: AgentProfile.of(name, item) for name, item in profiles.items()}
         self._pricing = {reference: price_table(reference, item) for reference, item in pricing.items()}
-        self._workflows = {item.name: item for item in workflows}
-        self._schema_hashes: dict[int, tuple[SchemaContract, str]] = {}
-        self._schemas: dict[Any, SchemaContract] = {}
+        self._workflows: dict[str, Workflow[Any]] = {}
+        for item in workflows:
+            known = self.workflow_of(item)
+            self._workflows[known.name] = known
 
-    def workflow_of(self, wf: Workflow[Any] | str) -> Workflow[Any]:
-        """Return a workflow, looking a name up.
+    def workflow_of(self, wf: Workflow[Any] | type | str) -> Workflow[Any]:
+        """Return a workflow, looking a name up; a state machine is compiled to one.
 
         Raises:
             ConfigError: no workflow of that name, or something that is none.
         """
         if isinstance(wf, Workflow):
             return wf
+        compiled = getattr(wf, "__workflow__", None)
+        if isinstance(compiled, Workflow):
+            return compiled
         if isinstance(wf, str):
             if wf in self._workflows:
                 return self._workflows[wf]
@@ -53,8 +56,8 @@ class Registries:
                 f"no workflow named {wf!r}; the engine knows: {known}", data={"field": "workflow"}
             )
         raise ConfigError(
-            f"expected a workflow made by @workflow, got {type(wf).__name__}; decorate the function, or use "
-            "define_workflow(name, fn)",
+            f"expected a workflow made by @workflow or a StateMachine class, got {type(wf).__name__}; decorate the "
+            "function, or use define_workflow(name, fn)",
             data={"field": "workflow"},
         )
 
@@ -101,24 +104,3 @@ class Registries:
             return adapter.caps(model).pricing
         except ConfigError:
             return None
-
-    def schema(self, schema: Any, what: str) -> SchemaContract:
-        """Return the contract of a schema; each schema object is read once."""
-        key = schema if isinstance(schema, type) else None
-        if key is None:
-            return schema_contract(schema, what)
-        contract = self._schemas.get(key)
-        if contract is None:
-            contract = self._schemas[key] = schema_contract(schema, what)
-        return contract
-
-    def hash_of_schema(self, contract: SchemaContract, compute: Callable[[Any], str]) -> str:
-        """Return the hash of a contract's schema, computed once per contract object."""
-        known = self._schema_hashes.get(id(contract))
-        if known is not None and known[0] is contract:
-            return known[1]
-        hashed = compute(contract.json)
-        if len(self._schema_hashes) > 1024:
-            self._schema_hashes.clear()
-        self._schema_hashes[id(contract)] = (contract, hashed)
-        return hashed

@@ -25,7 +25,14 @@ from rulvar.engine.lease import HeldRun
 from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
-from rulvar.errors import ConfigError, JournalMissError, ReplayStopped, RulvarError, RunSuspended
+from rulvar.errors import (
+    ConfigError,
+    JournalMissError,
+    ReplayStopped,
+    RulvarError,
+    RunSuspended,
+    TransitionAborted,
+)
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
@@ -61,11 +68,20 @@ class Run:
         self.bus = bus
         self.clock = engine.clock
         self.index = JournalIndex(entries, request.invalidate)
-        self.journal = JournalWriter(held, request.run_id, self.index.next_seq, self.lose)
+        self.observe = Observation(self, engine.observers)
+        self.journal = JournalWriter(
+            held,
+            request.run_id,
+            self.index.next_seq,
+            broken=self.lose,
+            tap=self.observe.keep if self.observe.keeps_segments else None,
+        )
         self.transcript_store = held.transcripts
         self.spend = Spend(engine.price_of)
         for entry in entries:
             self.spend.add_entry(entry)
+            if self.observe.keeps_segments:
+                self.observe.keep(entry)
         self.budget = Budget(self, ceiling_usd)
         self.transcripts = sum(1 for entry in entries if b'"transcriptRef"' in entry.line)
         self.accounting = Accounting()
@@ -73,12 +89,13 @@ class Run:
         self.divergence: dict[str, Any] | None = None
         self.divergence_site: CallSite | None = None
         self.stop_error: RulvarError | None = None
+        self.failure: BaseException | None = None
+        self.tracing = request.trace
         self.cancel_reason: str | None = None
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
         self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
-        self.observe = Observation(self, engine.observers)
         self.waits = Waits(self)
         self.liveness = Liveness(self._all_branches_wait)
         self._base = segment << SEGMENT_BITS
@@ -93,16 +110,18 @@ class Run:
         """Return where the current call stands.
 
         Raises:
-            RunSuspended, ReplayStopped: the segment is over and the body has to unwind.
+            RunSuspended, ReplayStopped, TransitionAborted: what calls is over and has to unwind.
             ConfigError: a journaling call inside a step.
         """
         place = CURRENT_PLACE.get()
         if place is None or place.run is not self:
             place = self.root
-        if self.suspended:
+        if self.suspended or place.branch.is_closed:
             raise RunSuspended
         if self.stop_error is not None:
             raise ReplayStopped(self.stop_error)
+        if place.attempt is not None and place.attempt.is_over:
+            raise TransitionAborted(f"transition {place.attempt.transition!r} is over: it was rolled back")
         if place.step is not None:
             raise ConfigError(
                 f"ctx was called inside ctx.step({place.step!r}); a step's body is served as a whole, so a "
@@ -148,10 +167,12 @@ class Run:
             return self._not_served("live", None, place, call)
         if index.is_skipped(operation):
             self.accounting.skipped += 1
+            self.observe.claimed(place.scope, call, "skip")
             return Claim("skip", operation)
         waits = operation.first.kind in ("external", "approval")
         if waits or index.disposition(operation) is Disposition.REPLAY:
             self.accounting.hits += 1
+            self.observe.claimed(place.scope, call, "replay")
             return Claim("replay", operation)
         self.accounting.reruns += 1
         return self._not_served("rerun", operation, place, call)
@@ -159,6 +180,7 @@ class Run:
     def _not_served(
         self, action: Literal["live", "rerun"], operation: Operation | None, place: Place, call: Call
     ) -> Claim:
+        self.observe.claimed(place.scope, call, action)
         if not self.strict:
             return Claim(action, operation)
         divergence = explain_miss(

@@ -68,7 +68,8 @@ class Segment:
         """
         try:
             run, meta, entries = await self._intake()
-            self._handle._run = run
+            self._handle._workflow = self._request.workflow
+            self._handle._begin(run)
             self._held.keep(run.lose)
             return await self._live(run, meta, entries)
         except BaseException:
@@ -93,7 +94,7 @@ class Segment:
                 raise run_not_found(request.run_id)
             check_versions(request.run_id, entries)
             meta = meta or {}
-            request = self._request = self._check_resume(meta)
+            request = self._request = replace(self._check_resume(meta), trace=bool(meta.get("trace")))
             if not request.strict:
                 self._handle._bus = self._move_bus(meta)
         elif meta is not None:
@@ -183,6 +184,8 @@ class Segment:
             fresh["execKeyDerivation"] = 2
             fresh["workflowName"] = workflow.name
             fresh["workflowHash"] = workflow.source_hash
+            if request.trace:
+                fresh["trace"] = True
             return fresh
         return {**meta, **fresh}
 
@@ -253,9 +256,12 @@ class Segment:
                 return "suspended", None, None
             if run.cancel_reason is not None:
                 return "cancelled", None, RunCancelledError(run.cancel_reason)
-            if run.stop_error is None and run.budget.denied is not None:
+            run.failure = error
+            if run.stop_error is not None:
+                return "error", None, run.stop_error
+            if run.budget.denied is not None:
                 return "exhausted", None, run.budget.denied
-            return "error", None, run.stop_error or error
+            return getattr(error, "run_status", "error"), None, error
         finally:
             if timer is not None:
                 timer.cancel()
@@ -335,7 +341,7 @@ class Segment:
         run.bus.emit("run:end", run.root.span, None, facts)
         self._handle._status = outcome.status
         self._handle._preview = run.preview()
-        run.observe.settled(outcome.status)
+        run.observe.settled(outcome)
         return outcome
 
 

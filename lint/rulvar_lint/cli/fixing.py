@@ -8,15 +8,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rulvar_lint.cli.check import MAX_PASSES, finish
+from rulvar_lint.cli.report import finish
 from rulvar_lint.core.source import decode, encoding_of
 from rulvar_lint.fixes import apply, is_lossless
 
 if TYPE_CHECKING:
     from rulvar_lint.batch import Outcome
-    from rulvar_lint.cli.check import Session
+    from rulvar_lint.cli.session import Session
 
 _BOM = b"\xef\xbb\xbf"
+
+
+MAX_PASSES = 10
 
 
 def fix(session: Session) -> int:
@@ -40,7 +43,7 @@ def fix(session: Session) -> int:
         sys.stdout.flush()
     else:
         for path, text in texts.items():
-            _write(session.root / path, text)
+            write_text(session.root / path, text)
             session.overlays.pop(path, None)
     return finish(session, outcome, fixed)
 
@@ -77,7 +80,8 @@ def _encodes(session: Session, path: str, text: str) -> bool:
     return True
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Replace the text of a file, atomically. Encoding, byte order mark and mode are kept."""
     data = path.read_bytes()
     body = text.encode(encoding_of(data))
     made = (_BOM if data.startswith(_BOM) else b"") + body
@@ -93,12 +97,16 @@ def _show_diff(session: Session, before: dict[str, str], after: dict[str, str]) 
     for path in sorted(after):
         name = Path(os.path.relpath(session.root / path, here)).as_posix()
         lines = difflib.unified_diff(
-            before[path].splitlines(keepends=True), after[path].splitlines(keepends=True), name, name
+            before[path].splitlines(keepends=True),
+            after[path].splitlines(keepends=True),
+            name,
+            name,
         )
         for line in lines:
             sys.stdout.write(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
     if not session.args.quiet:
         number = len(after)
-        sys.stderr.write(f"Would fix {number} file{'' if number == 1 else 's'}.\n" if number else "Nothing to fix.\n")
+        sys.stderr.write(
+            f"Would fix {number} file{'' if number == 1 else 's'}.\n" if number else "Nothing to fix.\n"
+        )
     return 1 if after and not session.args.exit_zero else 0
-

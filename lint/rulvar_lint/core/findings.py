@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import Module
     from rulvar_lint.core.effects import Cause, Place
+    from rulvar_lint.core.frame import Frame
 
 Key = tuple[str, int, str]
+# How to fix a finding: (applicability, message, [(node, new text)], where the text goes); a third
+# member of a part says where that text goes instead.
+Plan = tuple[str, str, "list[tuple[Any, str]] | list[tuple[Any, str, str]]", str]
 
 
 class Finding:
@@ -19,12 +23,27 @@ class Finding:
         cause: what happens there, or what it leads to.
         module: file it is reported in.
         node: where it is reported.
-        fix: (applicability, message, [(node, replacement)]) or None.
+        in_text: inside an f-string, where older parsers do not know positions exactly.
+        frame: the activation it was found in.
+        fix: how to fix it, if that is known.
         places: (place, message) of related code.
         sinks: what the unstable value flows into: (kind, line).
     """
 
-    __slots__ = ("cause", "column", "end_column", "end_line", "fix", "line", "module", "node", "places", "sinks")
+    __slots__ = (
+        "cause",
+        "column",
+        "end_column",
+        "end_line",
+        "fix",
+        "frame",
+        "in_text",
+        "line",
+        "module",
+        "node",
+        "places",
+        "sinks",
+    )
 
     def __init__(self, module: Module, node: ast.AST, cause: Cause) -> None:
         self.module = module
@@ -35,10 +54,23 @@ class Finding:
         self.column = source.column(self.line, getattr(node, "col_offset", 0))
         self.end_line: int = getattr(node, "end_lineno", None) or self.line
         self.end_column = source.column(self.end_line, getattr(node, "end_col_offset", None) or 0)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.AsyncFor | ast.With | ast.AsyncWith | ast.Try | ast.ExceptHandler):
+        if isinstance(
+            node,
+            ast.FunctionDef
+            | ast.AsyncFunctionDef
+            | ast.ClassDef
+            | ast.For
+            | ast.AsyncFor
+            | ast.With
+            | ast.AsyncWith
+            | ast.Try
+            | ast.ExceptHandler,
+        ):
             self.end_line = self.line
             self.end_column = len(source.line_text(self.line)) + 1
-        self.fix: Any = None
+        self.in_text = False
+        self.frame: Frame | None = None
+        self.fix: Plan | None = None
         self.places: list[tuple[Place, str]] = []
         self.sinks: list[tuple[str, int]] = []
 

@@ -57,7 +57,7 @@ async def run_branches(
     group = _Group(thunks, abort_siblings)
     loop = asyncio.get_running_loop()
     for number, scope in enumerate(scopes):
-        branch = Branch(run.liveness)
+        branch = Branch(run.liveness, place.branch)
         group.branches.append(branch)
         here = place.at(branch=branch, scope=scope, span=run.next_span())
         group.tasks.append(loop.create_task(run.inside(group.run_one(number, here))))
@@ -176,7 +176,7 @@ def _thunks(tasks: Iterable[Thunk]) -> list[Thunk]:
     for number, thunk in enumerate(thunks):
         if not callable(thunk) and not inspect.isawaitable(thunk):
             for other in thunks:
-                if inspect.iscoroutine(other):
+                if asyncio.iscoroutine(other):
                     other.close()
             raise ConfigError(
                 f"ctx.parallel tasks[{number}]: expected a function without arguments or a coroutine, "
