@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rulvar.contracts.jsonable import fragment, journal_form
+from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.jsonable import fragment, journal_form, journal_value
 from rulvar.contracts.ports.clock import iso_ms
+from rulvar.contracts.ports.queue import RunQueue
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.waits import admit_answer, describe_waits, find_way, resolution_wire
 from rulvar.engine.workflow import Workflow
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
     from rulvar.engine.lease import HeldRun
 
-__all__ = ["resolve_wait"]
+__all__ = ["queue_answer", "resolve_wait"]
 
 
 async def resolve_wait(
@@ -37,11 +39,43 @@ async def resolve_wait(
         await held.release()
 
 
+async def queue_answer(engine: Engine, run_id: str, key: str, value: Any, queue: RunQueue) -> None:
+    """Queue an answer to a run that somebody drives, after the checks that journaling it would make.
+
+    Raises:
+        ResolutionError: no open wait has that key, or the value is refused.
+    """
+    workflow = _known(engine, await engine.store.load_meta(run_id))
+    entries = await engine.store.load(run_id)
+    _admitted(JournalIndex(entries), entries, run_id, key, value, workflow)
+    await queue.answer(run_id, key, journal_value(value, f"resolve_external({key!r})"))
+
+
 async def _resolve(
     engine: Engine, held: HeldRun, run_id: str, key: str, value: Any, workflow: Workflow[Any] | None
 ) -> None:
     entries = await held.load(run_id)
     index = JournalIndex(entries)
+    first, plain = _admitted(index, entries, run_id, key, value, workflow)
+    data = journal_form(plain, f"resolve_external({key!r})")
+    writer = JournalWriter(held, run_id, index.next_seq)
+    now = iso_ms(engine.clock.now_ms())
+    await writer.append(resolution_wire(first.seq, first.scope, first.span_id, fragment(data), now))
+
+
+def _admitted(
+    index: JournalIndex,
+    entries: list[JournalEntry],
+    run_id: str,
+    key: str,
+    value: Any,
+    workflow: Workflow[Any] | None,
+) -> tuple[JournalEntry, Any]:
+    """Return the entry of the open wait that an answer is for, and the answer as it is journaled.
+
+    Raises:
+        ResolutionError: no open wait has that key, or the value is refused.
+    """
     ways = [
         way
         for operation in index.operations.values()
@@ -53,11 +87,7 @@ async def _resolve(
         plain = admit_answer(way, value)
     else:
         plain = workflow.admit(entries, way, value)
-    data = journal_form(plain, f"resolve_external({key!r})")
-    first = index.operations[way.entry_ref].first
-    writer = JournalWriter(held, run_id, index.next_seq)
-    now = iso_ms(engine.clock.now_ms())
-    await writer.append(resolution_wire(first.seq, first.scope, first.span_id, fragment(data), now))
+    return index.operations[way.entry_ref].first, plain
 
 
 def _known(engine: Engine, meta: Any) -> Workflow[Any] | None:

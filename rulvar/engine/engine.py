@@ -21,7 +21,7 @@ from rulvar.contracts.ports.store import JournalStore
 from rulvar.contracts.ports.tools import Interceptor
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.engine.ambient import ambient_observers
-from rulvar.engine.answers import resolve_wait
+from rulvar.engine.answers import queue_answer, resolve_wait
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
@@ -294,7 +294,7 @@ class Engine(Registries):
         except LeaseHeldError:
             if self.queue is None:
                 raise
-            await self.queue.answer(run_id, key, journal_value(value, f"resolve_external({key!r})"))
+            await queue_answer(self, run_id, key, value, self.queue)
         else:
             if self.queue is not None:
                 await self.queue.wake(run_id)
