@@ -455,3 +455,9 @@ def _until(process: subprocess.Popen[str], end: str) -> str:
         text += process.stdout.readline()
     assert end in text
     return text
+
+
+def test_options_and_paths_come_in_any_order(root: Path) -> None:
+    (root / "a.py").write_text("x = 1\n")
+    done = run(root, "a.py", "--output-format", "concise", HERE)
+    assert lines(done.stdout) == ALL
