@@ -117,6 +117,7 @@ def _removal(source: Source, suppression: Suppression, unused: list[Named]) -> F
     following = reason.find("#")
     end = end + following if following >= 0 else len(text)
     start = len(text[:start].rstrip()) if following < 0 else start
-    return Fix(
-        "safe", "Remove the comment", (Edit(source.path, line, start + 1, line, end + 1, ""),)
-    )
+    edit = Edit(source.path, line, start + 1, line, end + 1, "")
+    if not start and following < 0 and line < len(source.lines):
+        edit = Edit(source.path, line, 1, line + 1, 1, "")
+    return Fix("safe", "Remove the comment", (edit,))
