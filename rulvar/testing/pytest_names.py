@@ -3,6 +3,8 @@
 import pytest
 
 RECORD_MODES = ("none", "once", "new_episodes", "all")
+SESSION = "rulvar-session"
+"""The name under which what watches a pytest run is registered."""
 WORKER_OUTPUT = "rulvar"
 """The key under which a pytest-xdist worker hands its tests to the controller."""
 SHAKE_FOLDER = "rulvar_shake_folder"

@@ -7,6 +7,7 @@ need another process; everything else is done to this one, and undone.
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -129,7 +130,18 @@ def _directories(around: Surroundings) -> list[Substitute]:
         def close(self) -> None:
             self._entries = iter(())
 
-    return [(os, "listdir", list_turned), (os, "scandir", ScanTurned)]
+    # pathlib's globbing holds on to the function in newer Pythons
+    holders = [kind for kind in vars(glob).values() if _holds(kind, scandir)]
+    return [
+        (os, "listdir", list_turned),
+        (os, "scandir", ScanTurned),
+        *((kind, "scandir", staticmethod(ScanTurned)) for kind in holders),
+    ]
+
+
+def _holds(kind: Any, scandir: Any) -> bool:
+    held = vars(kind).get("scandir") if isinstance(kind, type) else None
+    return isinstance(held, staticmethod) and held.__func__ is scandir
 
 
 def _turned(names: list[Any], number: int) -> list[Any]:

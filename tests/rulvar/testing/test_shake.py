@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from pytest_project import Project
 
+from rulvar.testing.report import read_report
+
 FAULTS = """
 import asyncio
 import datetime as dt
@@ -505,11 +507,10 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def shaken(project: Project, *args: str, **environment: str) -> tuple[Any, Any]:
-    """Run pytest with a shake in two rounds; return the process and the report."""
-    done = project.pytest(
-        "--rulvar-shake=2", "--rulvar-shake-report=out/shake.json", *args, PYTHONHASHSEED="0", **environment
-    )
+def shaken(project: Project, *args: str, rounds: int = 1) -> tuple[Any, Any]:
+    """Run pytest with a shake; return the process and the report."""
+    options = (f"--rulvar-shake={rounds}", "--rulvar-shake-report=out/shake.json")
+    done = project.pytest(*options, *args, PYTHONHASHSEED="0")
     path = project.folder / "out" / "shake.json"
     return done, json.loads(path.read_text("utf-8")) if path.exists() else None
 
@@ -519,7 +520,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     project = Project(tmp_path_factory.mktemp("faults"))
     project.write("flows.py", FAULTS)
     project.write("test_flows.py", TEST)
-    return shaken(project)
+    return shaken(project, rounds=2)
 
 
 def moves_of(report: Any, name: str) -> list[Any]:
@@ -552,7 +553,7 @@ def test_faults_fail_the_run_and_are_told_of(faults: tuple[Any, Any]) -> None:
 def test_stable_workflows_do_not_move(project: Project) -> None:
     project.write("flows.py", STABLE)
     project.write("test_flows.py", STABLE_TEST)
-    done, report = shaken(project)
+    done, report = shaken(project, rounds=2)
     assert report["moves"] == [], done.stdout
     assert report["leftOut"] == []
     assert report["runs"] == 18
@@ -561,14 +562,18 @@ def test_stable_workflows_do_not_move(project: Project) -> None:
     assert "nothing moved" in done.stdout
 
 
-def test_workers_shake_together(project: Project) -> None:
+def test_workers_shake_together_and_moves_are_warnings_in_the_replay_report(project: Project) -> None:
     project.write("flows.py", FAULTS)
     project.write("test_flows.py", TEST)
-    done, report = shaken(
-        project, "-p", "xdist.plugin", "-n", "2", "-k", "year or set_order or environment_flag"
-    )
-    assert {move["workflow"] for move in report["moves"]} == {"year", "set_order", "environment_flag"}
+    options = ("-p", "xdist.plugin", "-n", "2", "-k", "year or host", "--rulvar-report=out/report.json")
+    done, report = shaken(project, *options)
+    assert {move["workflow"] for move in report["moves"]} == {"year", "host"}
     assert done.returncode == 1
+    tests = read_report(project.folder / "out" / "report.json").tests
+    noticed = {test.node_id: [item for item in test.warnings if item.code == "shake"] for test in tests}
+    [warning] = noticed["test_flows.py::test_flow[host]"]
+    assert warning.file == "flows.py"
+    assert "agent call: another identity (prompt) under another environment: recorded Host" in warning.message
 
 
 OWN_ADAPTER = """
