@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rulvar.contracts.outcome import Outcome as Outcome
     from rulvar.contracts.outcome import Pending as Pending
     from rulvar.contracts.outcome import Preview as Preview
+    from rulvar.contracts.outcome import Raised as Raised
     from rulvar.contracts.outcome import Settled as Settled
     from rulvar.contracts.ports.provider import Adapter as Adapter
     from rulvar.contracts.stream import ChatEvent as ChatEvent
@@ -120,6 +121,7 @@ _HOMES = {
     "Permissions": "rulvar.tools.permissions",
     "PostgresStore": "rulvar.stores.postgres",
     "Preview": "rulvar.contracts.outcome",
+    "Raised": "rulvar.contracts.outcome",
     "ReasoningDelta": "rulvar.contracts.stream",
     "Receipt": "rulvar.contracts.envelope",
     "ResumeHandle": "rulvar.engine.handle",
@@ -196,6 +198,7 @@ __all__ = [
     "Permissions",
     "PostgresStore",
     "Preview",
+    "Raised",
     "ReasoningDelta",
     "Receipt",
     "ResumeHandle",

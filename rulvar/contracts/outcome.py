@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import ZERO_USAGE, Usage
+from rulvar.errors import RunFailedError
 
-__all__ = ["CostReport", "Dropped", "Outcome", "Pending", "Preview", "RunStatus", "Settled"]
+__all__ = ["CostReport", "Dropped", "Outcome", "Pending", "Preview", "Raised", "RunStatus", "Settled"]
 
 RunStatus = Literal[
     "running", "ok", "error", "cancelled", "exhausted", "suspended", "blocked", "outcome_unknown"
@@ -89,6 +90,28 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Raised:
+    """The exception that ended a run: its type's name, and the innermost line of the user's code.
+
+    ``file``, ``line`` and ``function`` are None where the exception never passed the user's code.
+    """
+
+    type: str
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+
+    def __str__(self) -> str:
+        return (
+            self.type if self.file is None else f"{self.type} at {self.file}:{self.line} in {self.function}"
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"type": self.type, "file": self.file, "line": self.line, "function": self.function}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How an execution segment of a run ended. It is awaited, never raised.
 
@@ -96,6 +119,8 @@ class Outcome:
         status: ok, error, cancelled, exhausted, suspended, blocked or outcome_unknown.
         value: what the workflow returned, as JSON; None unless status is ok.
         error: what ended the run, when it did not end ok.
+        raised: the exception behind the error, and the line of the workflow's code that raised it; known to
+            the segment that saw it, and not journaled.
         cost: spend of the whole run, earlier segments included.
         usage: tokens of the whole run.
         dropped: results that the workflow went on without.
@@ -105,10 +130,29 @@ class Outcome:
     status: RunStatus
     value: Any = None
     error: WireError | None = None
+    raised: Raised | None = field(default=None, compare=False)
     cost: CostReport = field(default_factory=CostReport)
     usage: Usage = ZERO_USAGE
     dropped: tuple[Dropped, ...] = ()
     pending: tuple[Pending, ...] = ()
+
+    def unwrap(self) -> Any:
+        """Return the value of a run that ended ok.
+
+        Raises:
+            RunFailedError: The run ended otherwise; the message says how, and why.
+        """
+        if self.status == "ok":
+            return self.value
+        told = [f"the run ended {self.status}"]
+        if self.error is not None:
+            told.append(f"{self.error.code}: {self.error.message}")
+        if self.raised is not None:
+            told.append(f"raised by {self.raised}")
+        if self.pending:
+            told.append("waits for " + ", ".join(item.key for item in self.pending))
+        error = {} if self.error is None else {"error": self.error.to_wire()}
+        raise RunFailedError("; ".join(told), data={"status": self.status, **error})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.events import Event
@@ -47,6 +47,10 @@ class RunHandle:
         """
         assert self._task is not None
         return await asyncio.shield(self._task)
+
+    def __await__(self) -> Generator[Any, None, Outcome]:
+        """``await run`` is ``await run.result()``."""
+        return self.result().__await__()
 
     @property
     def events(self) -> AsyncIterator[Event]:
