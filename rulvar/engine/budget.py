@@ -48,6 +48,15 @@ class Remaining:
         return {"usd": self.usd, "spawns": self.spawns}
 
 
+_ORIGINS = {
+    "default": " (the flat promise of a call that says nothing; say what it may cost: est_cost=0.01, on the call or "
+    "in its profile)",
+    "est-cost": " (the call's est_cost)",
+    "profile": " (est_cost of the call's profile)",
+    "count": " (its tokens at the model's price)",
+}
+
+
 class Budget:
     """The ledger of a run, with the events and errors around it."""
 
@@ -76,7 +85,7 @@ class Budget:
         """
         verdict = self.ledger.reserve(place.account, amount.reserve_usd)
         if isinstance(verdict, Denial):
-            raise self._exhausted(verdict)
+            raise self._exhausted(verdict, f"asked {usd(verdict.proposed)}{_ORIGINS.get(amount.source, '')}")
         self.announce()
         return verdict
 
@@ -127,7 +136,7 @@ class Budget:
             return None
         least = max(1, caps.min_output_tokens_per_turn or 1)
         if tokens < least:
-            raise self._exhausted(self._denial(reservation))
+            raise self._exhausted(self._denial(reservation), "and the rest buys no further turn")
         return int(tokens)
 
     def affords(self, reservation: Reservation, cost_usd: float | None) -> bool:
@@ -135,7 +144,9 @@ class Budget:
         rest = self.ledger.affordable(reservation)
         if rest is None or not cost_usd or cost_usd <= rest:
             return True
-        self._exhausted(self._denial(reservation))  # the run ends exhausted, whoever catches the error
+        self._exhausted(
+            self._denial(reservation), "and the turn costs more than the rest"
+        )  # the run ends exhausted, whoever catches the error
         return False
 
     def announce(self) -> None:
@@ -168,10 +179,10 @@ class Budget:
         account = self.ledger.account(reservation.account.name)
         return Denial(account.name, account.ceiling or 0, account.spent, account.reserved, 0)
 
-    def _exhausted(self, denial: Denial) -> BudgetExhaustedError:
+    def _exhausted(self, denial: Denial, reason: str) -> BudgetExhaustedError:
         error = BudgetExhaustedError(
             f"the budget of {denial.account!r} does not admit this call: ceiling {usd(denial.ceiling)} USD, spent "
-            f"{usd(denial.spent)}, promised {usd(denial.reserved)}, asked {usd(denial.proposed)}",
+            f"{usd(denial.spent)}, promised {usd(denial.reserved)}, {reason}",
             data=denial.to_wire(),
         )
         self.denied = error

@@ -29,7 +29,7 @@ from rulvar.engine.guard import Guard
 from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.engine.identities import Identities
 from rulvar.engine.lease import HeldRun, check_ttl, default_owner
-from rulvar.engine.options import call_slots, deadline_ms, transcripts_of
+from rulvar.engine.options import call_slots, check_journal, check_routing, deadline_ms, transcripts_of
 from rulvar.engine.providers import Providers
 from rulvar.engine.registries import Registries
 from rulvar.engine.run import Run
@@ -114,8 +114,8 @@ class Engine(Registries):
         trace: bool = False,
         serial_children: bool = False,
     ) -> None:
-        super().__init__(adapters, profiles or {}, pricing or {}, workflows)
-        self.store: JournalStore = InMemoryStore() if journal is None else journal
+        super().__init__(adapters, profiles, pricing, workflows)
+        self.store: JournalStore = InMemoryStore() if journal is None else check_journal(journal)
         self.transcripts: TranscriptStore = transcripts or transcripts_of(self.store)
         self.clock: Clock = clock or SystemClock()
         self.entropy: Entropy = entropy or SystemEntropy()
@@ -124,7 +124,7 @@ class Engine(Registries):
         self.salt_args = salt_args
         self.queue = queue
         self.limiter = limiter
-        self.routing = dict(routing or {})
+        self.routing = check_routing(routing)
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
         self.budget_defaults = BudgetDefaults.of(budget_defaults)
