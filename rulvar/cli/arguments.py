@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rulvar.cli.terminal import told_as_lost
 from rulvar.errors import ConfigError, SchemaError
 
 __all__ = [
@@ -36,6 +37,13 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def print_help(self, file: Any = None) -> None:
+        """Print the help; argparse itself would not say when that fails."""
+        stream = sys.stdout if file is None else file
+        with told_as_lost():
+            stream.write(self.format_help())
+            stream.flush()
 
     def error(self, message: str) -> NoReturn:
         """Refuse a command line.

@@ -81,8 +81,7 @@ def _put(
             raise ConfigError(
                 "--json and --output - both want stdout; leave one out", data={"field": "--json"}
             )
-        terminal.stdout.buffer.write(data)
-        terminal.stdout.buffer.flush()
+        terminal.out_bytes(data)
         return OK
     _write(Path(name), data, replace=options.force)
     for ref in missing:

@@ -242,3 +242,21 @@ def test_a_deadline_that_has_passed_is_no_run_for_ever(rulvar: Rulvar) -> None:
         rulvar("run", "flows.py:slow", "--deadline", "2020-01-01T00:00Z", "--json").json["status"]
         == "cancelled"
     )
+
+
+def test_a_refused_run_leaves_the_arguments_of_the_run_that_is_there(rulvar: Rulvar) -> None:
+    start = ("run", "flows.py:release", "--run-id", "r1", "--no-input")
+    assert rulvar(*start, "--arg", "version=1").code == 3
+    refused = rulvar(*start, "--arg", "version=2")
+    assert refused.code == 2
+    assert "exists already" in refused.err
+    assert rulvar("answer", "r1", "gate", '{"approved": true}').code == 0
+    resumed = rulvar("resume", "r1", "flows.py:release", "--json")
+    assert resumed.json["value"]["notes"] == "notes for 1"
+
+
+@pytest.mark.parametrize("wrong", [("--budget", "-1"), ("--deadline", "soon")])
+def test_a_run_that_cannot_start_keeps_no_arguments(rulvar: Rulvar, project: Path, wrong: Any) -> None:
+    done = rulvar("run", "flows.py:echo", "--arg", "a=1", "--run-id", "r1", *wrong)
+    assert done.code == 2, done.out
+    assert not list((project / ".rulvar").rglob("*r1*"))
