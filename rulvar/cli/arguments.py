@@ -62,7 +62,10 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add ``--store``."""
     parser.add_argument(
-        "--store", metavar="DIR", help="folder of the runs (default: store in [tool.rulvar], else .rulvar)"
+        "--store",
+        metavar="STORE",
+        help="where the runs are: a folder, a SQLite file (runs.db, sqlite:///PATH), postgresql://..., module:name, "
+        "or $VARIABLE (default: store in [tool.rulvar], else the engine's own, else .rulvar)",
     )
 
 

@@ -127,7 +127,7 @@ def test_what_a_workflow_declares_a_text_is_taken_as_one(rulvar: Rulvar, project
         (["--deadline", "soon"], "--deadline 'soon': write a duration"),
         (["--deadline", "2027-01-01T00:00:00"], "a time with a zone"),
         (["--nope"], "unrecognized arguments: --nope"),
-        (["--store", "postgres://x"], "--store 'postgres://x': expected a folder"),
+        (["--store", "mysql://u:secret@x"], "--store: 'mysql://...': expected a folder"),
         (["--store", "flows.py"], "flows.py is a file"),
     ],
 )
