@@ -23,6 +23,7 @@ def test_a_run_that_fails_exits_1_and_tells_why(rulvar: Rulvar) -> None:
     done = rulvar("run", "flows.py:boom")
     assert done.code == 1
     assert "it broke" in done.out
+    assert "raised   ValueError at flows.py:15 in boom" in done.out
     assert "Traceback" not in done.out + done.err
 
 
@@ -260,3 +261,10 @@ def test_a_run_that_cannot_start_keeps_no_arguments(rulvar: Rulvar, project: Pat
     done = rulvar("run", "flows.py:echo", "--arg", "a=1", "--run-id", "r1", *wrong)
     assert done.code == 2, done.out
     assert not list((project / ".rulvar").rglob("*r1*"))
+
+
+def test_whoever_runs_a_body_again_tells_again_where_it_raised(rulvar: Rulvar) -> None:
+    place = {"type": "ValueError", "file": "flows.py", "line": 15, "function": "boom"}
+    for words in (["run", "flows.py:boom", "--run-id", "r1"], ["resume", "r1", "flows.py:boom"],
+                  ["replay", "r1", "flows.py:boom"]):  # fmt: skip
+        assert rulvar(*words, "--json").json["raised"] == place
