@@ -126,9 +126,7 @@ def is_lossless(text: str) -> bool:
         return False
 
 
-def rewrite(
-    data: bytes, diagnostics: Iterable[Diagnostic], *, unsafe: bool = False
-) -> tuple[bytes, Applied]:
+def rewrite(data: bytes, diagnostics: Iterable[Diagnostic], *, unsafe: bool = False) -> tuple[bytes, Applied]:
     """The bytes of a file with fixes applied. Byte order mark and encoding are kept."""
     text = decode(data)
     applied = apply(text, diagnostics, unsafe=unsafe)

@@ -52,9 +52,7 @@ class Project:
         ConfigError: the configuration cannot be used.
     """
 
-    def __init__(
-        self, root: Path, config: Config | None = None, files: Iterable[str] | None = None
-    ) -> None:
+    def __init__(self, root: Path, config: Config | None = None, files: Iterable[str] | None = None) -> None:
         self.root = Path(root).resolve()
         self.config = load(self.root, CODES) if config is None else config
         self.workspace = Workspace(self.root, self.config, files)
@@ -377,9 +375,7 @@ def _closure(edges: dict[str, set[str]], path: str) -> set[str]:
     return found
 
 
-def lint_source(
-    text: str, path: str = "<string>", config: Config | None = None
-) -> list[Diagnostic]:
+def lint_source(text: str, path: str = "<string>", config: Config | None = None) -> list[Diagnostic]:
     """The findings of one file with no project around it."""
     project = Project(Path("/nonexistent-rulvar-root"), config or Config(), [])
     name = path if path.endswith((".py", ".jsonl")) else f"{path}.py"

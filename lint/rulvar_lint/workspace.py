@@ -81,9 +81,7 @@ class Workspace:
         config = self.config
         return [
             path
-            for path, _ in walk(
-                self.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore
-            )
+            for path, _ in walk(self.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore)
         ]
 
     def _source_roots(self, paths: list[str]) -> list[str]:
@@ -234,9 +232,7 @@ def imported_names(path: str, data: bytes) -> list[str]:
     for match in _IMPORT.finditer(data):
         if match[3] is not None:
             found += [
-                part.split()[0]
-                for part in match[3].decode("utf-8", "replace").split(",")
-                if part.split()
+                part.split()[0] for part in match[3].decode("utf-8", "replace").split(",") if part.split()
             ]
             continue
         base = match[1].decode("utf-8", "replace")

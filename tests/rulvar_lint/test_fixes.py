@@ -136,8 +136,7 @@ BLOCKS = [
     (
         "repeated call",
         '    a = await ctx.agent("x")\n    b = await ctx.agent("x")\n    return [a, b]\n',
-        '    a = await ctx.agent("x")\n    b = await ctx.agent("x", key="agent-2")\n'
-        "    return [a, b]\n",
+        '    a = await ctx.agent("x")\n    b = await ctx.agent("x", key="agent-2")\n    return [a, b]\n',
     ),
 ]
 
@@ -150,9 +149,7 @@ def project(files: dict[str, str]) -> Project:
 
 
 @pytest.mark.parametrize(("imports", "before", "after", "safety"), REPLACEMENTS)
-def test_a_line_is_replaced(
-    imports: str, before: str, after: str, safety: str, check: Check
-) -> None:
+def test_a_line_is_replaced(imports: str, before: str, after: str, safety: str, check: Check) -> None:
     text = f"{imports}\n{HEAD}    {before}\n"
     found = check(text, Config(extend_select=("RLV207",)))
     fixes = {d.fix.applicability for d in found if d.fix is not None}
@@ -289,9 +286,7 @@ def test_line_endings_encoding_and_byte_order_mark_stay(newline: str, encoding: 
     found = made.check()
     after, applied = rewrite(data, found)
     assert len(applied.fixed) == 1
-    assert after == text.replace("time.time()", "ctx.time()").replace("\n", newline).encode(
-        encoding
-    )
+    assert after == text.replace("time.time()", "ctx.time()").replace("\n", newline).encode(encoding)
 
 
 def test_overlapping_fixes_are_left_for_the_next_pass() -> None:

@@ -140,9 +140,7 @@ def test_a_mutation_in_another_file_makes_a_constant_state(root: Path) -> None:
         "async def flow(ctx: Ctx, args: dict):\n    return LIMITS.get('a')\n",
     )
     assert codes(project, "app/flow.py") == []
-    project.set_text(
-        "app/host.py", "from app.data import LIMITS\n\n\ndef set_it():\n    LIMITS['a'] = 1\n"
-    )
+    project.set_text("app/host.py", "from app.data import LIMITS\n\n\ndef set_it():\n    LIMITS['a'] = 1\n")
     assert codes(project, "app/flow.py") == [(7, "RLV205")]
 
 
@@ -193,9 +191,7 @@ def test_a_missing_file_has_no_findings(root: Path) -> None:
 @pytest.mark.parametrize(
     ("home", "below"), [("", "src/app"), ("services/billing", "app"), ("libs/x", "src/app")]
 )
-def test_import_roots_are_src_and_folders_with_a_pyproject(
-    home: str, below: str, tmp_path: Path
-) -> None:
+def test_import_roots_are_src_and_folders_with_a_pyproject(home: str, below: str, tmp_path: Path) -> None:
     folder = tmp_path / home / below
     folder.mkdir(parents=True)
     (folder / "flow.py").write_text(FLOW)

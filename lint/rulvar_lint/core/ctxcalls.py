@@ -229,9 +229,7 @@ def _exempt_partial(f: Frame, node: ast.AST, value: Partial, kind: str) -> Resul
     return _exempt_function(f, node, value.func, kind, Args(list(value.args), dict(value.keywords)))
 
 
-def _exempt_function(
-    f: Frame, node: ast.AST, func: Func, kind: str, args: Args | None
-) -> Result | None:
+def _exempt_function(f: Frame, node: ast.AST, func: Func, kind: str, args: Args | None) -> Result | None:
     decl = func.decl
     if func.frame is not None:
         func.frame.exempt.add(decl)

@@ -25,9 +25,7 @@ class Parameter:
 
     __slots__ = ("annotation", "default", "kind", "name")
 
-    def __init__(
-        self, name: str, kind: str, annotation: ast.expr | None, default: ast.expr | None
-    ) -> None:
+    def __init__(self, name: str, kind: str, annotation: ast.expr | None, default: ast.expr | None) -> None:
         self.name = name
         self.kind = kind
         self.annotation = annotation
@@ -219,9 +217,7 @@ _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDe
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function's body that run when it does, without inner functions."""
-    todo: list[ast.AST] = (
-        [node.body] if isinstance(node, ast.Lambda) else list(getattr(node, "body", ()))
-    )
+    todo: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(getattr(node, "body", ()))
     while todo:
         current = todo.pop()
         yield current
@@ -234,9 +230,7 @@ _LEAVES: Final = names(
 )
 _CHILDREN: Final[dict[type, tuple[str, ...]]] = {
     cls: tuple(
-        name
-        for name in cls._fields
-        if name not in _LEAVES or (cls is ast.ExceptHandler and name == "type")
+        name for name in cls._fields if name not in _LEAVES or (cls is ast.ExceptHandler and name == "type")
     )
     for cls in vars(ast).values()
     if isinstance(cls, type) and issubclass(cls, ast.AST)
@@ -301,8 +295,7 @@ def imports_any(data: bytes, packages: tuple[bytes, ...]) -> bool:
             ]
         for name in names:
             if any(
-                name == package or name.startswith((package + b".", package + b" "))
-                for package in packages
+                name == package or name.startswith((package + b".", package + b" ")) for package in packages
             ):
                 return True
     return False

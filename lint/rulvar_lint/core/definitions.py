@@ -139,9 +139,7 @@ def exec_functiondef(f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     return FALLS
 
 
-def define(
-    f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, decl: FunctionDecl
-) -> Value | None:
+def define(f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, decl: FunctionDecl) -> Value | None:
     """The value that a `def` binds, decorators applied."""
     heads: list[tuple[ast.expr, Value | None, Value | None]] = []
     for expr in node.decorator_list:

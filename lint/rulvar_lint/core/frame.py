@@ -78,9 +78,7 @@ class StepBody:
 
     __slots__ = ("call", "decl", "kind", "owner")
 
-    def __init__(
-        self, kind: str, call: ast.AST, owner: Frame, decl: FunctionDecl | None = None
-    ) -> None:
+    def __init__(self, kind: str, call: ast.AST, owner: Frame, decl: FunctionDecl | None = None) -> None:
         self.kind = kind
         self.call = call
         self.owner = owner
@@ -177,9 +175,7 @@ class Frame:
 
     # New containers
 
-    def new_seq(
-        self, kind: str, items: list[Value | None] | None = None, elem: Value | None = None
-    ) -> Seq:
+    def new_seq(self, kind: str, items: list[Value | None] | None = None, elem: Value | None = None) -> Seq:
         """A list, tuple or iterator made here."""
         return Seq(kind, items, elem, self.step, self.m.tick)
 
@@ -187,9 +183,7 @@ class Frame:
         """A set made here."""
         return Set(elem, stable, self.step, self.m.tick)
 
-    def new_dict(
-        self, entries: dict[Any, Value | None] | None = None, elem: Value | None = None
-    ) -> Dict:
+    def new_dict(self, entries: dict[Any, Value | None] | None = None, elem: Value | None = None) -> Dict:
         """A mapping made here."""
         return Dict(entries, elem, self.step, self.m.tick)
 

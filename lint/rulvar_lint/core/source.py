@@ -153,9 +153,7 @@ def parse(data: bytes) -> ast.Module | ParseFailure:
             sys.setrecursionlimit(max(limit, DEEP))
             return ast.parse(data)
     except SyntaxError as err:
-        return ParseFailure(
-            max(err.lineno or 1, 1), max(err.offset or 1, 1), err.msg or "bad syntax"
-        )
+        return ParseFailure(max(err.lineno or 1, 1), max(err.offset or 1, 1), err.msg or "bad syntax")
     except (ValueError, UnicodeError) as err:
         line = data[: data.find(b"\0")].count(b"\n") + 1 if b"\0" in data else 1
         return ParseFailure(line, 1, str(err))

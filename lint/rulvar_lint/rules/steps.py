@@ -71,12 +71,7 @@ def _step(f: Frame, call: CtxCall, fn: Value | None, result: Result | None) -> N
     if f.mode == STEP:
         return
     expr = call.expr("fn")
-    if (
-        result is not None
-        and result.journals
-        and result.frame is not None
-        and result.frame.depth > 0
-    ):
+    if result is not None and result.journals and result.frame is not None and result.frame.depth > 0:
         _report_nested(f, call.node)
     if isinstance(fn, CtxMember) or (isinstance(fn, Partial) and isinstance(fn.func, CtxMember)):
         _report_nested(f, call.node)
@@ -116,10 +111,7 @@ def _is_eager(f: Frame, expr: ast.expr, fn: Value | None) -> bool:
         return True
     if any(isinstance(option, Inst) for option in options):
         return isinstance(expr, ast.Call) and not any(
-            "__call__" in cls.attrs
-            for option in options
-            if isinstance(option, Inst)
-            for cls in [option.decl]
+            "__call__" in cls.attrs for option in options if isinstance(option, Inst) for cls in [option.decl]
         )
     if any(isinstance(option, Const | Container) for option in options):
         return True
@@ -303,9 +295,7 @@ def _in_step(f: Frame) -> bool:
 
 
 def _lost(f: Frame, node: ast.AST, what: str) -> None:
-    cause = Cause(
-        "RLV306", f"{what} inside a step body is lost when the step is replayed", f.place(node)
-    )
+    cause = Cause("RLV306", f"{what} inside a step body is lost when the step is replayed", f.place(node))
     assert f.step is not None
     if f.depth == 0 or f.decl is f.step.decl:
         f.m.report(f, node, cause)
@@ -313,9 +303,7 @@ def _lost(f: Frame, node: ast.AST, what: str) -> None:
         f.outward.setdefault("RLV306", cause)
 
 
-def _mutation(
-    f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None
-) -> None:
+def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
     if _in_step(f) and isinstance(receiver, Container | Union | Unknown) and is_outer(f, receiver):
         _lost(f, node, f"`{method}` on outer data")
 
@@ -335,9 +323,7 @@ def _store(
         _lost(f, node, f"setting `{name}` of outer data")
 
 
-def _store_item(
-    f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None
-) -> None:
+def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
     if _in_step(f) and is_outer(f, base):
         _lost(f, node, "a write to outer data")
 

@@ -14,22 +14,12 @@ if TYPE_CHECKING:
 
 _SINKS: Final = {
     "prompt": (
-        "it flows into the prompt on {line} and re-keys the call, which is paid again on every "
-        "resume"
+        "it flows into the prompt on {line} and re-keys the call, which is paid again on every resume"
     ),
-    "key": (
-        "it flows into the key on {line} and re-keys the call, which is paid again on every resume"
-    ),
-    "deps": (
-        "it flows into the deps on {line} and re-keys the step, which runs again on every resume"
-    ),
-    "args": (
-        "it flows into the arguments on {line} and re-keys the child, which runs again on every "
-        "resume"
-    ),
-    "identity": (
-        "it is part of the identity of the call on {line}, which is paid again on every resume"
-    ),
+    "key": ("it flows into the key on {line} and re-keys the call, which is paid again on every resume"),
+    "deps": ("it flows into the deps on {line} and re-keys the step, which runs again on every resume"),
+    "args": ("it flows into the arguments on {line} and re-keys the child, which runs again on every resume"),
+    "identity": ("it is part of the identity of the call on {line}, which is paid again on every resume"),
     "label": "it flows into the label on {line}",
     "branch": "the branch taken on {line} can differ on replay",
     "result": "the result differs between the run and its replay",

@@ -95,9 +95,7 @@ def _bind(f: Frame, func: Func, name: str) -> Plan | None:
     if match is None:
         return None
     offset = len(line[: match.end() - 1].encode())
-    at = ast.Pass(
-        lineno=node.lineno, col_offset=offset, end_lineno=node.lineno, end_col_offset=offset
-    )
+    at = ast.Pass(lineno=node.lineno, col_offset=offset, end_lineno=node.lineno, end_col_offset=offset)
     return ("safe", message, [(at, text)], "before")
 
 
@@ -130,9 +128,7 @@ def _root(node: ast.AST | None) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _mutation(
-    f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None
-) -> None:
+def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
     if f.mode != REGION or not f.loops or not isinstance(receiver, Container):
         return
     if args is None:
@@ -146,9 +142,7 @@ def _mutation(
         _kept(f, value_, receiver.born, None)
 
 
-def _store_item(
-    f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None
-) -> None:
+def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
     if f.mode == REGION and f.loops and value is not None:
         born = base.born if isinstance(base, Container) else -1
         _kept(f, value, born, target)
@@ -172,12 +166,7 @@ add_callback add_done_callback start_soon create_task""")
 
 def _unknown_call(f: Frame, node: ast.AST, args: Args) -> None:
     func = node.func if isinstance(node, ast.Call) else None
-    if (
-        f.mode != REGION
-        or not f.loops
-        or not isinstance(func, ast.Attribute)
-        or func.attr not in _KEEPERS
-    ):
+    if f.mode != REGION or not f.loops or not isinstance(func, ast.Attribute) or func.attr not in _KEEPERS:
         return
     for value in args.values():
         _kept(f, value, -1, func)
