@@ -93,6 +93,7 @@ class Project:
             module = self._modules.pop(name, None)
             self._units.pop(name, None)
             self._machine.edges.pop(name, None)
+            self._machine.words.pop(name, None)
             if module is None:
                 continue
             for decl in module.decls.values():

@@ -21,15 +21,18 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Parameter:
-    """One parameter; `default` and `annotation` are expressions or None."""
+    """One parameter; `default` and `annotation` are expressions or None. `says_nothing` is set when
+    the annotation has been looked at in vain.
+    """
 
-    __slots__ = ("annotation", "default", "kind", "name")
+    __slots__ = ("annotation", "default", "kind", "name", "says_nothing")
 
     def __init__(self, name: str, kind: str, annotation: ast.expr | None, default: ast.expr | None) -> None:
         self.name = name
         self.kind = kind
         self.annotation = annotation
         self.default = default
+        self.says_nothing = False
 
 
 class FunctionDecl:
