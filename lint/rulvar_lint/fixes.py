@@ -4,7 +4,6 @@ for byte.
 
 from __future__ import annotations
 
-import ast
 import re
 import warnings
 from collections.abc import Iterable
@@ -110,7 +109,7 @@ def _parses(text: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            ast.parse(text)
+            compile(text, "file", "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
     return True

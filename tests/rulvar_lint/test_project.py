@@ -282,7 +282,9 @@ def alive() -> Counter[str]:
     """How many syntax nodes and objects of the lint are held, by type."""
     gc.collect()
     kinds = (type(item) for item in gc.get_objects())
-    return Counter(kind.__name__ for kind in kinds if kind.__module__.startswith(("rulvar_lint", "ast", "_ast")))
+    return Counter(
+        kind.__name__ for kind in kinds if kind.__module__.startswith(("rulvar_lint", "ast", "_ast"))
+    )
 
 
 def test_a_document_that_is_edited_all_day_takes_no_more_memory(root: Path) -> None:

@@ -59,6 +59,12 @@ class Source:
             self._lines = _NEWLINE.split(self.text)
         return self._lines
 
+    @property
+    def newline(self) -> str:
+        """The line ending of the first line."""
+        found = _NEWLINE.search(self.text)
+        return found[0] if found is not None else "\n"
+
     def line_text(self, line: int) -> str:
         """Line `line` (1-based), or an empty text beyond the end."""
         lines = self.lines

@@ -7,7 +7,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.ancestry import ancestors
 from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
 from rulvar_lint.core.functions import is_ctx_work
@@ -84,6 +86,8 @@ def _unawaited(f: Frame) -> None:
 def _add_await(f: Frame, node: ast.AST) -> Plan | None:
     if f.decl is None or not f.decl.is_async:
         return None
+    if any(isinstance(above, ast.GeneratorExp) for above in ancestors(f.decl.node, node)):
+        return None  # what goes through the generator would have to be asynchronous
     return ("safe", "Await the call", [(node, "await ")], "await")
 
 
@@ -116,11 +120,15 @@ def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> Plan | None:
     ):
         return None
     first, last = node.args[0], node.args[-1]
-    parts = [(node.func, f"{name}.parallel", "replace")]
+    parts: list[tuple[ast.AST, str, str]] = [(node.func, f"{name}.parallel", "replace")]
     if first is last and isinstance(first, ast.Starred) and isinstance(first.value, _LISTS):
         parts.append((first, f.module.source.segment(first.value) or "", "replace"))
     else:
-        parts += [(first, "[", "before"), (last, "]", "after")]
+        source = f.module.source
+        parts += [
+            (bracketed(source, first, node), "[", "before"),
+            (bracketed(source, last, node), "]", "after"),
+        ]
     return ("unsafe", "Use `ctx.parallel`", parts, "replace")
 
 

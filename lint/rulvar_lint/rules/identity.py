@@ -36,7 +36,7 @@ def install(hooks: Hooks) -> None:
 def _calls(f: Frame) -> None:
     if not f.calls:
         return
-    calls = list({call.node: call for call in f.calls if call.name in _JUDGED}.values())
+    calls = list({call.node: call for call in f.calls if call.name in _JUDGED and not call.refused}.values())
     _duplicates(f, calls)
     varying: dict[ast.AST, frozenset[str]] = {}
     for call in calls:
