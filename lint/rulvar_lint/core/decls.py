@@ -13,6 +13,7 @@ from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.comments import Comments
+    from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.memory import Result
     from rulvar_lint.core.source import Source
     from rulvar_lint.core.values import Env, Func, LazyImport, Value
@@ -142,6 +143,10 @@ class ClassDecl:
         self.generic: Value | None = None
 
 
+_FORGOTTEN: Final = ast.Lambda(ast.arguments([], [], None, [], [], None, []), ast.Constant(None))
+_EMPTY: Final = ast.Module([], [])
+
+
 class Module:
     """A file of the project. `env` holds its global names once its top level has been run."""
 
@@ -151,6 +156,7 @@ class Module:
         "ctx_calls",
         "decls",
         "env",
+        "frames",
         "functions",
         "has_yield",
         "imports_rulvar",
@@ -176,6 +182,7 @@ class Module:
         self.stars: list[str] = []
         self.typing: dict[str, LazyImport] = {}
         self.functions: list[Func] = []
+        self.frames: list[Frame] = []  # those that closures hold
         self.decls: dict[ast.AST, FunctionDecl] = {}
         self.ctx_calls: dict[ast.Call, str] = {}
         self.state = 0
@@ -187,6 +194,21 @@ class Module:
         self.has_yield = b"yield" in data
         self.changed_names: dict[str, bool] = {}
         self.usage: object = None
+
+    def dissolve(self) -> None:
+        """The module is not needed any more: cut the cycles in what was learned about it, so that
+        it goes at once and not when the garbage collector looks.
+        """
+        for decl in self.decls.values():
+            decl.memo.clear()
+            decl.node = _FORGOTTEN
+        for frame in self.frames:
+            frame.forget()
+        parts = (self.env, self.typing, self.decls, self.functions, self.frames, self.ctx_calls)
+        for part in parts:
+            part.clear()
+        self.tree = _EMPTY
+        self.usage = None
 
 
 def is_test_path(path: str) -> bool:

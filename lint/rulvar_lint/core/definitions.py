@@ -120,6 +120,8 @@ def _make_closure(f: Frame, decl: FunctionDecl) -> Func:
         func = Func(decl)
     else:
         func = Func(decl, f, dict(f.env) if f.loops else f.env)
+        if not f.module.frames or f.module.frames[-1] is not f:
+            f.module.frames.append(f)
         if f.loops:
             func.late = _late_names(f, decl)
     if f.mode == REGION:

@@ -160,6 +160,13 @@ class Frame:
         self.jumps: list[Env] | None = None
         self.journals = False
 
+    def forget(self) -> None:
+        """Let go of everything that may lead back to this frame."""
+        self.env = {}
+        self.outer_env = self.outer = self.step = None
+        self.closures, self.closure_uses, self.calls, self.coros, self.returned = [], [], [], [], []
+        self.exempt = set()
+
     # Positions
 
     def place(self, node: ast.AST) -> Place:
