@@ -38,6 +38,7 @@ class Workspace:
         self._files = None if files is None else list(files)
         self._index: ModuleIndex | None = None
         self._sources: dict[str, Source] = {}
+        self._edited: dict[str, Source] = {}
         self._imports: dict[str, list[str]] = {}
         self._targets: dict[str, frozenset[str]] = {}
         self._marks: dict[str, tuple[bool, bool]] = {}
@@ -106,7 +107,9 @@ class Workspace:
 
     def forget(self, path: str, *, structure: bool) -> None:
         """A file changed; with `structure`, one came or went."""
-        self._sources.pop(path, None)
+        source = self._sources.pop(path, None)
+        if source is not None and path in self.overlays:
+            self._edited[path] = source
         self._imports.pop(path, None)
         self._marks.pop(path, None)
         if structure:
@@ -129,7 +132,7 @@ class Workspace:
                     data = (self.root / path).read_bytes()
                 except OSError:
                     return None
-            found = self._sources[path] = Source(path, data)
+            found = self._sources[path] = Source(path, data, self._edited.pop(path, None))
         return found
 
     def data(self, path: str) -> bytes:

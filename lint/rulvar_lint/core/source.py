@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from rulvar_lint.core.reparse import reparse
+
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -33,17 +35,20 @@ class ParseFailure:
 
 
 class Source:
-    """Text of one file. `path` is relative to the project root and uses forward slashes."""
+    """Text of one file. `path` is relative to the project root and uses forward slashes; `before` is
+    the same file before an edit.
+    """
 
-    __slots__ = ("_failure", "_lines", "_text", "_tree", "data", "path")
+    __slots__ = ("_before", "_failure", "_lines", "_text", "_tree", "data", "path")
 
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str, data: bytes, before: Source | None = None) -> None:
         self.path = path
         self.data = data
         self._text: str | None = None
         self._lines: list[str] | None = None
         self._tree: ast.Module | None = None
         self._failure: ParseFailure | None = None
+        self._before = before
 
     @property
     def text(self) -> str:
@@ -95,7 +100,14 @@ class Source:
     def parse(self) -> ast.Module | ParseFailure:
         """The syntax tree, or why there is none."""
         if self._tree is None and self._failure is None:
-            result = parse(self.data)
+            before, self._before = self._before, None
+            old = before._tree if before is not None else None
+            made = (
+                reparse(old, before.data, self.data, parse)
+                if before is not None and old is not None
+                else None
+            )
+            result = made if made is not None else parse(self.data)
             if isinstance(result, ParseFailure):
                 self._failure = result
             else:
