@@ -35,7 +35,10 @@ def reparse(
     stop = _start(body[end]) - 1 if end < len(body) else len(now)
     if not _stands_alone(body, begin) or not _stands_alone(body, end):
         return None
-    made = parse(b"\n" * (start - 1) + b"\n".join(now[start - 1 : stop]) + b"\n")
+    part = b"\n".join(now[start - 1 : stop])
+    if part.rstrip().endswith(b"\\"):
+        return None  # the line goes on, or is cut off by the end of the file
+    made = parse(b"\n" * (start - 1) + part + b"\n")
     if not isinstance(made, ast.Module):
         return None
     return ast.Module([*body[:begin], *made.body, *body[end:]], [])
