@@ -4,7 +4,8 @@
 
     RulvarError                     an error a caller may catch; has code, retryable, data, to_wire()
     ├── ConfigError                 a value, file or option is wrong; names the field
-    │   └── SchemaError             a JSON Schema cannot be used
+    │   ├── SchemaError             a JSON Schema cannot be used
+    │   └── MachineDefinitionError  a state machine's class cannot be compiled
     ├── NonSerializableValueError   a value cannot enter the journal; names the path
     ├── JournalCompatibilityError   a journal of another version
     ├── JournalOrderViolation       a line that cannot be read, or an append out of order
@@ -14,15 +15,30 @@
     ├── VcrMissError                no cassette row serves the request
     ├── FakeResponderError          the fake tier has no responder for a call
     ├── BudgetExhaustedError        a ceiling does not admit the call
+    │   └── BudgetExceededError     a ceiling does not admit a tool's cost
     ├── AgentCallError              a model call ended in an error
     ├── LimitExceededError          a model call ended at a usage limit
     ├── ToolDeniedError             the gate refused a tool call
+    │   └── PermissionDeniedError   a grant is missing
+    ├── ToolFailedError             a tool raised, refused or answered with an error
+    ├── CallTimeoutError            a tool call or a transition took longer than it may
+    ├── ToolCancelledError          a tool call was cancelled before it began
+    ├── InvalidInputError           a tool's arguments do not fit
+    ├── InvalidOutputError          a tool's result, a state or a document does not fit
+    ├── GuardBlockedError           a guard blocked a tool call
+    ├── GuardUnavailableError       a guard broke, so the call is blocked
+    ├── OutcomeUnknownError         a write may have happened, and nobody knows
+    ├── TransitionError             a transition of a state machine failed
+    ├── ReplayDriftError            a call does not follow the tool fixture
+    ├── ReplayLeftoverError         a run ended before the tool fixture did
     ├── AdmissionRejectedError      a child may not be started (depth, spawn cap)
     ├── ChildWorkflowError          a child workflow failed
     ├── RunCancelledError           the run was cancelled
     ├── RunNotFoundError            no run of that id in the store
     ├── ResolutionError             an external wait cannot be resolved that way
-    └── LeaseHeldError              another owner drives the run
+    ├── LeaseHeldError              another owner drives the run
+    ├── SupersededError             this owner has lost the run to a later one
+    └── StoreError                  a store could not do what it was asked: disk, database, lock
 
 Control flow is not an error: :class:`ControlFlow` and its children derive from ``BaseException``,
 so that a workflow's ``except Exception`` cannot swallow a suspension or a strict-replay miss.
@@ -35,18 +51,29 @@ from typing import Any, ClassVar
 __all__ = [
     "AdmissionRejectedError",
     "AgentCallError",
+    "BudgetExceededError",
     "BudgetExhaustedError",
+    "CallTimeoutError",
     "ChildWorkflowError",
     "ConfigError",
     "ControlFlow",
     "DeterminismError",
     "FakeResponderError",
+    "GuardBlockedError",
+    "GuardUnavailableError",
+    "InvalidInputError",
+    "InvalidOutputError",
     "JournalCompatibilityError",
     "JournalMissError",
     "JournalOrderViolation",
     "LeaseHeldError",
     "LimitExceededError",
+    "MachineDefinitionError",
     "NonSerializableValueError",
+    "OutcomeUnknownError",
+    "PermissionDeniedError",
+    "ReplayDriftError",
+    "ReplayLeftoverError",
     "ReplayStopped",
     "ResolutionError",
     "RulvarError",
@@ -55,7 +82,13 @@ __all__ = [
     "RunSuspended",
     "SchemaError",
     "SettlementError",
+    "StoreError",
+    "SupersededError",
+    "ToolCancelledError",
     "ToolDeniedError",
+    "ToolFailedError",
+    "TransitionAborted",
+    "TransitionError",
     "VcrMissError",
 ]
 
@@ -67,9 +100,11 @@ class RulvarError(Exception):
         code: stable, machine-readable name of the kind of error.
         retryable: whether the same call may succeed when it is made again.
         data: JSON-ready facts about the error; never a secret.
+        run_status: how a run ends that this error ends.
     """
 
     code: ClassVar[str] = "error"
+    run_status: str = "error"
 
     def __init__(self, message: str, *, data: dict[str, Any] | None = None, retryable: bool = False) -> None:
         super().__init__(message)
@@ -102,6 +137,10 @@ class ConfigError(RulvarError):
 
 class SchemaError(ConfigError):
     """A JSON Schema cannot be used: the message names the keyword or reference."""
+
+
+class MachineDefinitionError(ConfigError):
+    """A state machine's class cannot be compiled: the message names class and transition."""
 
 
 class NonSerializableValueError(RulvarError):
@@ -179,6 +218,14 @@ class BudgetExhaustedError(RulvarError):
     """A budget ceiling does not admit a call."""
 
     code = "budget_exhausted"
+    run_status = "exhausted"
+
+
+class BudgetExceededError(BudgetExhaustedError):
+    """A ceiling does not admit a tool's declared cost."""
+
+    code = "budget_exceeded"
+    run_status = "exhausted"
 
 
 class AgentCallError(RulvarError):
@@ -207,6 +254,92 @@ class ToolDeniedError(RulvarError):
     """The gate refused a tool call."""
 
     code = "tool_denied"
+    run_status = "blocked"
+
+
+class PermissionDeniedError(ToolDeniedError):
+    """A grant that the call needs is not given; ``data["missing"]`` names it."""
+
+    code = "permission_denied"
+    run_status = "blocked"
+
+
+class ToolFailedError(RulvarError):
+    """A tool raised, refused the call or answered with an error; the text of an exception is not in it."""
+
+    code = "tool_failed"
+
+
+class CallTimeoutError(RulvarError):
+    """A tool call or a transition took longer than it may."""
+
+    code = "timeout"
+
+
+class ToolCancelledError(RulvarError):
+    """A tool call was cancelled before it began."""
+
+    code = "cancelled"
+    run_status = "cancelled"
+
+
+class InvalidInputError(RulvarError):
+    """A tool's arguments do not fit its parameters; the tool did not run."""
+
+    code = "invalid_input"
+
+
+class InvalidOutputError(RulvarError):
+    """A tool's result, a machine's state or a document does not fit its schema."""
+
+    code = "invalid_output"
+
+
+class GuardBlockedError(RulvarError):
+    """A guard blocked a tool call or its result."""
+
+    code = "guard_blocked"
+    run_status = "blocked"
+
+
+class GuardUnavailableError(RulvarError):
+    """A guard broke, so the call is blocked: guards fail closed."""
+
+    code = "guard_unavailable"
+    run_status = "blocked"
+
+
+class OutcomeUnknownError(RulvarError):
+    """A write may or may not have happened; it is not made again unless somebody says so."""
+
+    code = "outcome_unknown"
+    run_status = "outcome_unknown"
+
+
+class TransitionError(RulvarError):
+    """A transition failed: carries the text, code and run status of what failed it."""
+
+    def __init__(self, message: str, *, code: str, run_status: str, data: dict[str, Any]) -> None:
+        super().__init__(message, data=data)
+        self._wire_code = code
+        self.run_status = run_status
+
+    @property
+    def wire_code(self) -> str:
+        """The code of what failed the transition."""
+        return self._wire_code
+
+
+class ReplayDriftError(RulvarError):
+    """A call does not follow the tool fixture; no workflow can catch it."""
+
+    code = "replay_drift"
+
+
+class ReplayLeftoverError(RulvarError):
+    """A run ended before it had used the whole tool fixture."""
+
+    code = "replay_leftover"
 
 
 class AdmissionRejectedError(RulvarError):
@@ -245,9 +378,26 @@ class ResolutionError(RulvarError):
 
 
 class LeaseHeldError(RulvarError):
-    """Another owner holds the run's lease."""
+    """Another owner holds the run's lease; ``data`` names it. Trying again later may succeed."""
 
     code = "lease_held"
+
+
+class SupersededError(RulvarError):
+    """A write came from an owner that has lost the run's lease; nothing was stored."""
+
+    code = "superseded"
+
+
+class StoreError(RulvarError):
+    """A store could not do what it was asked; nothing of the refused write counts as stored.
+
+    ``data["reason"]`` is one of ``full`` (no space), ``io``, ``read_only``, ``busy`` (another process
+    holds the file), ``unavailable`` (no connection) and ``corrupt``. ``retryable`` says whether the
+    same call may succeed once the cause is gone.
+    """
+
+    code = "store"
 
 
 class ControlFlow(BaseException):
@@ -256,6 +406,10 @@ class ControlFlow(BaseException):
 
 class RunSuspended(ControlFlow):
     """Unwinds a body whose every branch waits for an external answer."""
+
+
+class TransitionAborted(ControlFlow):
+    """Unwinds what is left of a transition that timed out: it has been rolled back."""
 
 
 class ReplayStopped(ControlFlow):

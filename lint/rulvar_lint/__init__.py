@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-
 if TYPE_CHECKING:
     from rulvar_lint.config import Config, ConfigError
     from rulvar_lint.core.diagnostic import Diagnostic, Edit, Fix, Related
     from rulvar_lint.core.rule import RuleInfo
     from rulvar_lint.fixes import fix_source
-    from rulvar_lint.project import CtxCallSpan, Project, WorkflowSpan, lint_paths, lint_source
+    from rulvar_lint.project import Project, lint_paths, lint_source
     from rulvar_lint.rules.pages import rule_info
+    from rulvar_lint.units import CtxCallSpan, WorkflowSpan
 
 __version__ = "0.1.0"
 
@@ -45,9 +45,9 @@ _HOMES = {
     "Related": "core.diagnostic",
     "RuleInfo": "core.rule",
     "fix_source": "fixes",
-    "CtxCallSpan": "project",
+    "CtxCallSpan": "units",
     "Project": "project",
-    "WorkflowSpan": "project",
+    "WorkflowSpan": "units",
     "lint_paths": "project",
     "lint_source": "project",
     "rule_info": "rules.pages",

@@ -8,7 +8,7 @@ from typing import Any
 
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import Pending
-from rulvar.engine.waits import describe_wait
+from rulvar.engine.waits import describe_waits
 from rulvar.kernel.matching import JournalIndex, Operation
 
 __all__ = ["Call", "Settle", "calls_of", "last_settle", "open_waits", "settles_of"]
@@ -67,9 +67,10 @@ def open_waits(entries: Sequence[JournalEntry]) -> list[Pending]:
     """Return what a run waits for, in journal order."""
     index = JournalIndex(entries)
     return [
-        describe_wait(operation.first)
+        way
         for operation in index.operations.values()
         if operation.first.kind in _WAITS and operation.resolution is None and not index.is_skipped(operation)
+        for way in describe_waits(operation.first)
     ]
 
 

@@ -11,39 +11,45 @@ from typing import Any, Self
 
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ids import UlidSource, check_run_id
-from rulvar.contracts.jsonable import fragment, journal_form, journal_value
-from rulvar.contracts.ports.clock import Clock, Entropy, iso_ms
+from rulvar.contracts.jsonable import journal_form, journal_value
+from rulvar.contracts.ports.clock import Clock, Entropy
+from rulvar.contracts.ports.limits import CallLimiter
 from rulvar.contracts.ports.observer import EngineObserver
 from rulvar.contracts.ports.provider import Adapter
+from rulvar.contracts.ports.queue import RunQueue, Submission
 from rulvar.contracts.ports.store import JournalStore
+from rulvar.contracts.ports.tools import Interceptor
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.engine.ambient import ambient_observers
+from rulvar.engine.answers import queue_answer, resolve_wait
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.guard import Guard
 from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.engine.identities import Identities
-from rulvar.engine.journal import JournalWriter
-from rulvar.engine.options import adapters_by_id, call_slots, deadline_ms, price_table, transcripts_of
+from rulvar.engine.lease import HeldRun, check_ttl, default_owner
+from rulvar.engine.options import call_slots, deadline_ms, transcripts_of
+from rulvar.engine.providers import Providers
+from rulvar.engine.registries import Registries
 from rulvar.engine.run import Run
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
-from rulvar.engine.waits import describe_wait, refuse_payload, resolution_wire
+from rulvar.engine.submissions import make_submission, queue_of, request_of
 from rulvar.engine.workflow import Workflow, define_workflow
-from rulvar.errors import ConfigError, ResolutionError, RunNotFoundError
+from rulvar.errors import ConfigError, LeaseHeldError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
-from rulvar.kernel.matching import JournalIndex
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
 from rulvar.runtime.retry import RetryPolicy
 from rulvar.stores.memory import InMemoryStore
+from rulvar.tools.grants import check_grants
 from rulvar.tools.permissions import Permissions
 
 __all__ = ["Engine"]
 
 
-class Engine:
+class Engine(Registries):
     """Runs workflows.
 
     Args:
@@ -61,7 +67,20 @@ class Engine:
             itself: ``"warn"`` (the default: an event), ``"error"`` (the run ends with a
             DeterminismError), ``"off"``, or ``{"mode": ..., "allow": [modules, files, rules]}``.
         clock, entropy: where time and chance come from.
-        workflows: workflows that may be named in ``ctx.workflow`` and ``resume``.
+        lease_ttl_s: for how many seconds a run is held when this process stops answering; renewed
+            at a third of it.
+        owner: what names this process to people who look at leases; ``host:pid`` unless given.
+        salt_args: whether the digest of a run's arguments is salted: with it, two runs with the same
+            arguments do not show it in their meta rows.
+        queue: how runs reach workers; see :meth:`enqueue`.
+        limiter: bounds model calls over many processes.
+        workflows: workflows that may be named in ``ctx.workflow``, ``resume`` and ``enqueue``.
+        interceptors: stand around every tool, the first outermost; see ``contracts.ports.tools``.
+        providers: services that tools and machines ask for with ``inject``; see Providers.
+        grants: what tools may be used; whatever is not listed is denied. None is no such list.
+        trace: whether runs keep the arguments and envelopes of tool calls; see :meth:`run`.
+        serial_children: start the children of a state machine one after another, each once the one before
+            has ended or waits.
 
     Raises:
         ConfigError: an option is wrong; names it.
@@ -83,25 +102,40 @@ class Engine:
         determinism: str | Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
-        workflows: Iterable[Workflow[Any]] = (),
+        lease_ttl_s: float = 30.0,
+        owner: str | None = None,
+        salt_args: bool = False,
+        queue: RunQueue | None = None,
+        limiter: CallLimiter | None = None,
+        workflows: Iterable[Workflow[Any] | type] = (),
+        interceptors: Iterable[Interceptor] = (),
+        providers: Providers | Mapping[Any, Any] | Iterable[Any] = (),
+        grants: Iterable[str] | None = None,
+        trace: bool = False,
+        serial_children: bool = False,
     ) -> None:
+        super().__init__(adapters, profiles or {}, pricing or {}, workflows)
         self.store: JournalStore = InMemoryStore() if journal is None else journal
         self.transcripts: TranscriptStore = transcripts or transcripts_of(self.store)
         self.clock: Clock = clock or SystemClock()
         self.entropy: Entropy = entropy or SystemEntropy()
+        self.lease_ttl_s = check_ttl(lease_ttl_s)
+        self.owner = owner or default_owner()
+        self.salt_args = salt_args
+        self.queue = queue
+        self.limiter = limiter
         self.routing = dict(routing or {})
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
         self.budget_defaults = BudgetDefaults.of(budget_defaults)
+        self.interceptors = tuple(interceptors)
+        self.providers = providers if isinstance(providers, Providers) else Providers(providers)
+        self.grants = check_grants(grants)
+        self.tracing = trace
+        self.serial_children = serial_children
         self.guard = Guard(determinism)
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
-        self._adapters = adapters_by_id(adapters)
-        self._profiles = {name: AgentProfile.of(name, item) for name, item in (profiles or {}).items()}
-        self._pricing = {
-            reference: price_table(reference, item) for reference, item in (pricing or {}).items()
-        }
         self._slots = call_slots(concurrency)
-        self._workflows = {item.name: item for item in workflows}
         self._ulids = UlidSource(self.clock.now_ms)
         self._running: set[asyncio.Task[Any]] = set()
         self._handles: dict[asyncio.Task[Any], RunHandle] = {}
@@ -123,7 +157,7 @@ class Engine:
         for handle in list(self._handles.values()):
             await handle.cancel("the engine was closed")
         self.guard.close()
-        for store in (self.store, self.transcripts):
+        for store in (self.store, self.transcripts, self.queue, self.limiter):
             close = getattr(store, "close", None)
             if close is not None:
                 outcome = close()
@@ -134,7 +168,7 @@ class Engine:
 
     def run(
         self,
-        wf: Workflow[Any] | str,
+        wf: Workflow[Any] | type | str,
         args: Any = None,
         *,
         run_id: str | None = None,
@@ -144,6 +178,7 @@ class Engine:
         tags: Iterable[str] = (),
         scope: Mapping[str, Any] | None = None,
         config_fingerprint: str | None = None,
+        trace: bool | None = None,
     ) -> RunHandle:
         """Start a run and return its handle at once; the workflow runs on the current event loop.
 
@@ -155,6 +190,8 @@ class Engine:
             name, tags: for people who look runs up.
             scope: what the run belongs to (a tenant, a project); journaled before anything runs.
             config_fingerprint: kept in the meta row.
+            trace: keep the arguments and envelopes of tool calls in the journal, so that a tool fixture can be
+                made of the run; the engine's ``trace`` unless given.
 
         Raises:
             ConfigError, NonSerializableValueError: an argument is wrong; nothing has started then.
@@ -171,6 +208,7 @@ class Engine:
             tags=tuple(tags),
             scope=None if scope is None else journal_value(dict(scope), "run scope"),
             config_fingerprint=config_fingerprint,
+            trace=self.tracing if trace is None else trace,
         )
         handle = RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock))
         return self._start(handle, request)
@@ -178,7 +216,7 @@ class Engine:
     def resume(
         self,
         run_id: str,
-        wf: Workflow[Any] | str | None = None,
+        wf: Workflow[Any] | type | str | None = None,
         *,
         args: Any = None,
         dry_run: bool = False,
@@ -231,109 +269,107 @@ class Engine:
         if not task.cancelled():
             task.exception()  # a caller that never awaits the result is no error of the loop
 
-    async def resolve_external(self, run_id: str, key: str, value: Any) -> None:
-        """Journal the answer to an open wait of a run that is not live.
+    async def resolve_external(
+        self, run_id: str, key: str, value: Any = None, *, wf: Workflow[Any] | type | str | None = None
+    ) -> None:
+        """Journal the answer to an open wait of a run that is not live; with a queue, have it resumed.
+
+        With a queue, an answer to a run that a worker drives right now is queued, and journaled when
+        that worker is through.
+
+        Args:
+            key: the wait's key; for a state machine also the name of a wait transition.
+            wf: the run's workflow, when the engine does not know it by name; a state machine's guards and
+                payload types are asked before anything is journaled.
 
         Raises:
-            ResolutionError: no open wait has that key, or its schema refuses the value.
+            ResolutionError: no open wait has that key, or the value is refused. Nothing is journaled then.
             RunNotFoundError: the store has no such run.
+            LeaseHeldError: somebody drives the run right now; try again, or answer it there.
         """
-        entries = await self.store.load(check_run_id(run_id))
-        if not entries and await self.store.load_meta(run_id) is None:
-            raise RunNotFoundError(f"no run {run_id!r} in the store", data={"runId": run_id})
-        index = JournalIndex(entries)
-        waits = {
-            describe_wait(operation.first).key: operation.first
-            for operation in index.operations.values()
-            if operation.first.kind in ("external", "approval") and operation.resolution is None
-        }
-        first = waits.get(key)
-        if first is None:
-            names = ", ".join(map(repr, waits)) or "none"
-            raise ResolutionError(
-                f"run {run_id!r} does not wait for {key!r}; open waits: {names}", data={"key": key}
-            )
-        refuse_payload(describe_wait(first), value)
-        data = journal_form(value, f"resolve_external({key!r})")
-        writer = JournalWriter(self.store, run_id, index.next_seq)
-        now = iso_ms(self.clock.now_ms())
-        await writer.append(resolution_wire(first.seq, first.scope, first.span_id, fragment(data), now))
-
-    # -- registries ----------------------------------------------------------------------
-
-    def workflow_of(self, wf: Workflow[Any] | str) -> Workflow[Any]:
-        """Return a workflow, looking a name up.
-
-        Raises:
-            ConfigError: no workflow of that name, or something that is none.
-        """
-        if isinstance(wf, Workflow):
-            return wf
-        if isinstance(wf, str):
-            if wf in self._workflows:
-                return self._workflows[wf]
-            known = ", ".join(map(repr, sorted(self._workflows))) or "none"
-            raise ConfigError(
-                f"no workflow named {wf!r}; the engine knows: {known}", data={"field": "workflow"}
-            )
-        raise ConfigError(
-            f"expected a workflow made by @workflow, got {type(wf).__name__}; decorate the function, or use "
-            "define_workflow(name, fn)",
-            data={"field": "workflow"},
-        )
-
-    def adapter(self, adapter_id: str) -> Adapter:
-        """Return an adapter by id.
-
-        Raises:
-            ConfigError: no adapter has that id.
-        """
-        adapter = self._adapters.get(adapter_id)
-        if adapter is None:
-            known = ", ".join(map(repr, sorted(self._adapters))) or "none"
-            raise ConfigError(
-                f"no adapter {adapter_id!r}; the engine has: {known}", data={"field": "adapters"}
-            )
-        return adapter
-
-    def profile(self, agent_type: str) -> AgentProfile:
-        """Return the profile of an agent type; ``""`` is the plain one.
-
-        Raises:
-            ConfigError: no profile of that name.
-        """
-        if not agent_type:
-            return AgentProfile()
-        profile = self._profiles.get(agent_type)
-        if profile is None:
-            known = ", ".join(map(repr, sorted(self._profiles))) or "none"
-            raise ConfigError(
-                f"no profile for agent_type {agent_type!r}; the engine has: {known}",
-                data={"field": "agent_type"},
-            )
-        return profile
-
-    def price_of(self, reference: str) -> ModelPricing | None:
-        """Return the price of a model reference, or None when nothing knows one."""
-        if reference in self._pricing:
-            return self._pricing[reference]
-        adapter_id, _, model = reference.partition(":")
-        adapter = self._adapters.get(adapter_id)
-        if adapter is None:
-            return None
+        check_run_id(run_id)
+        workflow = None if wf is None else self.workflow_of(wf)
         try:
-            return adapter.caps(model).pricing
-        except ConfigError:
-            return None
+            await resolve_wait(self, run_id, key, value, workflow)
+        except LeaseHeldError:
+            if self.queue is None:
+                raise
+            await queue_answer(self, run_id, key, value, self.queue)
+        else:
+            if self.queue is not None:
+                await self.queue.wake(run_id)
+
+    async def knows(self, run_id: str) -> bool:
+        """Whether the store has a run of that id."""
+        return await self.store.load_meta(run_id) is not None or bool(await self.store.load(run_id))
+
+    async def hold(self, run_id: str) -> HeldRun:
+        """Take a run's lease; whoever gets it must release it.
+
+        Raises:
+            LeaseHeldError: somebody else drives the run.
+        """
+        return await HeldRun.take(self.store, self.transcripts, run_id, self.owner, self.lease_ttl_s)
+
+    # -- workers -------------------------------------------------------------------------
+
+    async def enqueue(
+        self,
+        wf: Workflow[Any] | str,
+        args: Any = None,
+        *,
+        run_id: str | None = None,
+        budget_usd: float | None = None,
+        deadline_at: datetime | float | None = None,
+        name: str | None = None,
+        tags: Iterable[str] = (),
+        scope: Mapping[str, Any] | None = None,
+        connection: Any = None,
+        priority: int = 0,
+    ) -> str:
+        """Hand a run to the workers and return its id; it is durable when this returns.
+
+        Args:
+            connection: a database connection of yours: the run is submitted in its transaction,
+                and starts only if you commit.
+            priority: higher ones go first.
+
+        Raises:
+            ConfigError, NonSerializableValueError: an argument is wrong, or the engine has no queue.
+        """
+        submission = make_submission(
+            self,
+            self.workflow_of(wf),
+            args,
+            run_id=run_id,
+            budget_usd=budget_usd,
+            deadline_at=deadline_at,
+            name=name,
+            tags=tags,
+            scope=scope,
+        )
+        await queue_of(self.queue).submit(submission, connection=connection, priority=priority)
+        return submission.run_id
+
+    def start(self, submission: Submission) -> RunHandle:
+        """Start a submitted run here; see ``rulvar.workers``."""
+        request = request_of(self, submission)
+        return self._start(RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock)), request)
+
+    # -- what runs use -------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def model_slot(self) -> AsyncIterator[None]:
-        """Hold one of the model calls that may be under way at once."""
-        if self._slots is None:
+    async def model_slot(self, adapter_id: str) -> AsyncIterator[None]:
+        """Hold one of the model calls that may be under way at once, here and at the provider."""
+        if self._slots is None and self.limiter is None:
             yield
-        else:
-            async with self._slots:
-                yield
+            return
+        async with contextlib.AsyncExitStack() as stack:
+            if self._slots is not None:
+                await stack.enter_async_context(self._slots)
+            if self.limiter is not None:
+                await stack.enter_async_context(self.limiter.slot(adapter_id))
+            yield
 
     def site_finder(self, run: Run) -> SiteFinder | None:
         """Return what finds call sites, when somebody asks for them."""

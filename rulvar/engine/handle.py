@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from rulvar.contracts.events import Event
 from rulvar.contracts.outcome import Outcome, Preview, RunStatus
 from rulvar.engine.bus import EventBus
+from rulvar.errors import SupersededError
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
     from rulvar.engine.run import Run
+    from rulvar.engine.workflow import Workflow
 
 __all__ = ["ResumeHandle", "RunHandle"]
 
@@ -26,7 +28,9 @@ class RunHandle:
         self._bus = bus
         self._run: Run | None = None
         self._task: asyncio.Task[Outcome] | None = None
+        self._end_asked: Callable[[Run], None] | None = None
         self._status: RunStatus = "running"
+        self._workflow: Workflow[Any] | None = None
         self._preview = Preview()
 
     @property
@@ -64,7 +68,7 @@ class RunHandle:
         next resume reads it: the settled segment is not restarted.
 
         Raises:
-            ResolutionError: no open wait has that key, or its schema refuses the value.
+            ResolutionError: no open wait has that key, or the value is refused. Nothing is journaled then.
         """
         run = self._run
         if run is not None and self._task is not None and not self._task.done() and not run.suspended:
@@ -72,17 +76,42 @@ class RunHandle:
             return
         if self._task is not None:
             await asyncio.wait([self._task])
-        await self._engine.resolve_external(self.run_id, key, value)
+        await self._engine.resolve_external(self.run_id, key, value, wf=self._workflow)
+
+    async def answer(self, key: str, value: Any = None) -> None:
+        """Answer an open wait, or a wait transition of a state machine by its name."""
+        await self.resolve_external(key, value)
 
     async def cancel(self, reason: str = "cancelled") -> None:
         """Cancel the run and wait until it has settled; a settled run is left alone."""
         if self._task is None or self._task.done():
             return
-        if self._run is not None:
-            self._run.cancel(reason)
-        else:
-            self._task.cancel()
+        self._end_soon(lambda run: run.cancel(reason))
         await asyncio.wait([self._task])
+
+    async def let_go(self, reason: str = "the process is going away") -> None:
+        """Stop driving the run without ending it, and wait until it is free.
+
+        What is under way is cancelled and journaled as nothing: to whoever resumes the run it looks as
+        if this process had crashed, but the lease is free at once. A settled run is left alone.
+        """
+        if self._task is None or self._task.done():
+            return
+        error = SupersededError(f"run {self.run_id!r} was let go: {reason}", data={"runId": self.run_id})
+        self._end_soon(lambda run: run.lose(error))
+        await asyncio.wait([self._task])
+
+    def _end_soon(self, end: Callable[[Run], None]) -> None:
+        if self._run is not None:
+            end(self._run)
+        elif self._end_asked is None:
+            self._end_asked = end
+
+    def _begin(self, run: Run) -> None:
+        """The run is read and about to move; what was asked of it before happens now."""
+        self._run = run
+        if self._end_asked is not None:
+            self._end_asked(run)
 
 
 class ResumeHandle(RunHandle):

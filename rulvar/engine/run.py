@@ -21,10 +21,18 @@ from rulvar.engine.budget import Budget
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import Accounting, Call, Claim, Opened, RunRequest
 from rulvar.engine.journal import JournalWriter
+from rulvar.engine.lease import HeldRun
 from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
-from rulvar.errors import ConfigError, JournalMissError, ReplayStopped, RulvarError, RunSuspended
+from rulvar.errors import (
+    ConfigError,
+    JournalMissError,
+    ReplayStopped,
+    RulvarError,
+    RunSuspended,
+    TransitionAborted,
+)
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
@@ -49,6 +57,7 @@ class Run:
         entries: list[JournalEntry],
         segment: int,
         bus: EventBus,
+        held: HeldRun,
         ceiling_usd: float | None = None,
     ) -> None:
         self.engine = engine
@@ -61,11 +70,13 @@ class Run:
         self.index = JournalIndex(entries, request.invalidate)
         self.observe = Observation(self, engine.observers)
         self.journal = JournalWriter(
-            engine.store,
+            held,
             request.run_id,
             self.index.next_seq,
-            self.observe.keep if self.observe.keeps_segments else None,
+            broken=self.lose,
+            tap=self.observe.keep if self.observe.keeps_segments else None,
         )
+        self.transcript_store = held.transcripts
         self.spend = Spend(engine.price_of)
         for entry in entries:
             self.spend.add_entry(entry)
@@ -78,6 +89,8 @@ class Run:
         self.divergence: dict[str, Any] | None = None
         self.divergence_site: CallSite | None = None
         self.stop_error: RulvarError | None = None
+        self.failure: BaseException | None = None
+        self.tracing = request.trace
         self.cancel_reason: str | None = None
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
@@ -97,16 +110,18 @@ class Run:
         """Return where the current call stands.
 
         Raises:
-            RunSuspended, ReplayStopped: the segment is over and the body has to unwind.
+            RunSuspended, ReplayStopped, TransitionAborted: what calls is over and has to unwind.
             ConfigError: a journaling call inside a step.
         """
         place = CURRENT_PLACE.get()
         if place is None or place.run is not self:
             place = self.root
-        if self.suspended:
+        if self.suspended or place.branch.is_closed:
             raise RunSuspended
         if self.stop_error is not None:
             raise ReplayStopped(self.stop_error)
+        if place.attempt is not None and place.attempt.is_over:
+            raise TransitionAborted(f"transition {place.attempt.transition!r} is over: it was rolled back")
         if place.step is not None:
             raise ConfigError(
                 f"ctx was called inside ctx.step({place.step!r}); a step's body is served as a whole, so a "
@@ -191,6 +206,13 @@ class Run:
         """End the segment with an error that no body may catch."""
         if self.stop_error is None:
             self.stop_error = error
+
+    def lose(self, error: RulvarError) -> None:
+        """End the segment because nothing it does can be journaled any more; what is under way is cancelled."""
+        self.stop(error)
+        self.journal.refuse(error)
+        if self._task is not None:
+            self._task.cancel()
 
     # -- entries -------------------------------------------------------------------------
 
@@ -280,7 +302,7 @@ class Run:
         """Run the body in a task of its own, so that it can be cancelled apart from the segment."""
         task: asyncio.Task[Any] = asyncio.ensure_future(body)
         self._task = task
-        if self.cancel_reason is not None:
+        if self.cancel_reason is not None or self.stop_error is not None:
             task.cancel()
         try:
             return await task

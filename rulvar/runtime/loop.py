@@ -19,7 +19,7 @@ from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.schema import SchemaContract, SchemaIssue
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import Usage, add_usage
-from rulvar.errors import BudgetExhaustedError, ConfigError, VcrMissError
+from rulvar.errors import BudgetExhaustedError, ConfigError, ReplayDriftError, VcrMissError
 from rulvar.runtime import structured
 from rulvar.runtime.checkpoint import LoopState
 from rulvar.runtime.ends import LoopEnd, cut_short, limit_reached, mismatch, unpaid
@@ -348,7 +348,9 @@ class AgentLoop:
         self.state.messages.append(Msg.text("user", f"{text}\n\n{structured.schema_instruction(schema)}"))
 
     def _failed(self, turn: Turn) -> LoopEnd:
-        fatal = turn.failure if isinstance(turn.failure, (VcrMissError, ConfigError)) else None
+        fatal = (
+            turn.failure if isinstance(turn.failure, (VcrMissError, ConfigError, ReplayDriftError)) else None
+        )
         return LoopEnd(status="error", error=turn.error, fatal=fatal)
 
 

@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rulvar.testing.pytest_names import RECORD_MODES, SESSION, STARTED_INPUT, WORKER_OUTPUT
+from rulvar.testing.pytest_names import RECORD_MODES, SESSION, STARTED, STARTED_INPUT, WORKER_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rulvar.testing.engine import TestEngine
     from rulvar.testing.pytest_cassette import PytestCassette
-
-STARTED = pytest.StashKey[float]()
-"""When the run began, in seconds since the epoch; the same in every worker."""
 
 _SHAKE = "rulvar-shake"
 _MARKERS = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.arguments import Args, bind, eval_args, eval_marked_args, holds_ctx
 from rulvar_lint.core.effects import Cause
-from rulvar_lint.core.expressions import eval_items
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
 from rulvar_lint.core.order import order_event, rebase, use_order
 from rulvar_lint.core.values import (
@@ -27,7 +27,6 @@ from rulvar_lint.core.values import (
     Union,
     Unknown,
     Value,
-    element_of,
     join,
     merge_taint,
     with_taint,
@@ -36,84 +35,7 @@ from rulvar_lint.core.values import (
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.libraries.catalog import Entry
-    from rulvar_lint.core.values import Env, Taint
-
-
-class Args:
-    """Evaluated arguments. `marks` holds, per argument node, how many findings there were before
-    and after it.
-    """
-
-    __slots__ = ("kw", "kw_nodes", "marks", "pos", "pos_nodes", "rest")
-
-    def __init__(self, pos: list[Value | None], kw: dict[str, Value | None]) -> None:
-        self.pos = pos
-        self.kw = kw
-        self.rest: Value | None = None
-        self.pos_nodes: list[ast.expr] = []
-        self.kw_nodes: dict[str, ast.expr] = {}
-        self.marks: dict[ast.expr, tuple[int, int]] = {}
-
-    def values(self) -> list[Value]:
-        """The known values among the arguments, `*` and `**` included."""
-        found = [value for value in self.pos if value is not None]
-        found += [value for value in self.kw.values() if value is not None]
-        if self.rest is not None:
-            found.append(self.rest)
-        return found
-
-    def get(self, index: int, name: str) -> Value | None:
-        """The argument at `index` or named `name`."""
-        if index < len(self.pos):
-            value = self.pos[index]
-            return value.value if isinstance(value, Star) else value
-        return self.kw.get(name)
-
-    def node(self, index: int, name: str) -> ast.expr | None:
-        """The expression of that argument."""
-        if index < len(self.pos_nodes):
-            return self.pos_nodes[index]
-        return self.kw_nodes.get(name)
-
-    def count(self) -> int:
-        """How many arguments are given."""
-        return len(self.pos) + len(self.kw)
-
-
-def eval_args(f: Frame, node: ast.Call) -> Args:
-    """Evaluate the arguments of a call, left to right."""
-    args = Args(eval_items(f, node.args) if node.args else [], {})
-    args.pos_nodes = node.args
-    if node.keywords:
-        for keyword in node.keywords:
-            value = f.ev[keyword.value.__class__](f, keyword.value)
-            if keyword.arg is None:
-                args.rest = value if value is not None else Unknown()
-            else:
-                args.kw[keyword.arg] = value
-                args.kw_nodes[keyword.arg] = keyword.value
-    return args
-
-
-def eval_marked_args(f: Frame, node: ast.Call) -> Args:
-    """As `eval_args`, and remembers which findings belong to which argument."""
-    args = Args([], {})
-    args.pos_nodes = node.args
-    log = f.m.log
-    for arg in node.args:
-        before = len(log)
-        args.pos += eval_items(f, [arg])
-        args.marks[arg] = (before, len(log))
-    for keyword in node.keywords:
-        before = len(log)
-        value = f.ev[keyword.value.__class__](f, keyword.value)
-        if keyword.arg is None:
-            args.rest = value if value is not None else Unknown()
-        else:
-            args.kw[keyword.arg] = value
-            args.kw_nodes[keyword.arg] = keyword.value
-        args.marks[keyword.value] = (before, len(log))
-    return args
+    from rulvar_lint.core.values import Taint
 
 
 def eval_call(f: Frame, node: ast.Call) -> Value | None:
@@ -121,14 +43,14 @@ def eval_call(f: Frame, node: ast.Call) -> Value | None:
     func = node.func
     callee: Value | None
     if func.__class__ is ast.Attribute:
-        base = f.ev[func.value.__class__](f, func.value)  # type: ignore[attr-defined]
-        callee = None if base is None else f.m.attribute(f, func, base, func.attr)  # type: ignore[attr-defined]
+        base = f.ev[func.value.__class__](f, func.value)
+        callee = None if base is None else f.m.attribute(f, func, base, func.attr)
     else:
         callee = f.ev[func.__class__](f, func)
     if callee is None:
         return unknown_call(f, node, eval_args(f, node))
     if callee.__class__ is CtxMember:
-        return f.m.ctx_call(f, node, callee.name, eval_marked_args(f, node))  # type: ignore[attr-defined]
+        return f.m.ctx_call(f, node, callee.name, eval_marked_args(f, node))
     return call_value(f, node, callee, eval_args(f, node))
 
 
@@ -173,21 +95,17 @@ def _outer_method(f: Frame, node: ast.AST, receiver: Unknown, args: Args) -> Non
             hook(f, node, receiver, func.attr, args)
 
 
-def holds_ctx(args: Args) -> bool:
-    """Whether ctx itself is among the arguments."""
-    return any(value.__class__ is Ctx for value in args.pos) or any(
-        value.__class__ is Ctx for value in args.kw.values()
-    )
-
-
 def unknown_call(f: Frame, node: ast.AST, args: Args) -> Value | None:
     """A call of something that cannot be resolved."""
     for hook in f.m.hooks.unknown_call:
         hook(f, node, args)
     func = node.func if isinstance(node, ast.Call) else None
-    if func.__class__ is ast.Attribute and func.attr in f.m.named_methods:  # type: ignore[union-attr]
-        if args.pos or args.kw:
-            return f.m.named_methods[func.attr](f, node, args)  # type: ignore[no-any-return, union-attr]
+    name = func.attr if func.__class__ is ast.Attribute else ""
+    if args.pos or args.kw:
+        if name in f.m.named_methods:
+            return f.m.named_methods[name](f, node, args)
+    elif name in ("keys", "items"):
+        return f.new_seq("keys")  # the views of a mapping, which act like sets in arithmetic
     taint: Taint = None
     if args.pos or args.kw or args.rest is not None:
         for value in args.values():
@@ -261,61 +179,6 @@ def consume(value: Value | None, depth: int = 0) -> None:
 # Functions of the project
 
 
-def bind(f: Frame, func: Func, args: Args) -> tuple[Env, list[str]]:
-    """Parameters to values, and the names of those that take their default."""
-    decl = func.decl
-    pos = _expand(args.pos)
-    if func.bound is not None:
-        pos.insert(0, func.bound)
-    kw = args.kw
-    rest_elem = element_of(args.rest) if isinstance(args.rest, Container) else None
-    env: Env = {}
-    defaulted: list[str] = []
-    index = 0
-    spread: Value | None = None
-    is_spread = False
-    for param in decl.params:
-        name = param.name
-        if param.kind == "pos" and index < len(pos):
-            value = pos[index]
-            if isinstance(value, Star):
-                spread, is_spread = value.value, True
-                value = element_of(spread) if isinstance(spread, Container) else None
-            else:
-                index += 1
-        elif param.kind == "var":
-            value = f.new_seq("tuple", pos[index:])
-            index = len(pos)
-        elif param.kind == "varkw":
-            names = {p.name for p in decl.params}
-            value = f.new_dict({k: v for k, v in kw.items() if k not in names}, args.rest)
-        elif name in kw:
-            value = kw[name]
-        elif isinstance(args.rest, Container) and name in getattr(args.rest, "entries", {}):
-            value = args.rest.entries[name]  # type: ignore[attr-defined]
-        else:
-            value = decl.defaults.get(name)
-            if param.default is not None and not is_spread and args.rest is None:
-                defaulted.append(name)
-            value = value if value is not None else rest_elem
-        env[name] = value if value is not None else f.m.annotated(decl, param)
-    return env, defaulted
-
-
-def _expand(pos: list[Value | None]) -> list[Value | None]:
-    """Positional arguments with `*items` spelled out where the items are known."""
-    if not any(isinstance(value, Star) for value in pos):
-        return list(pos)
-    found: list[Value | None] = []
-    for value in pos:
-        inner = value.value if isinstance(value, Star) else None
-        if isinstance(inner, Seq) and inner.items is not None and inner.elem is None:
-            found += _expand(inner.items)
-        else:
-            found.append(value)
-    return found
-
-
 def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | None:
     """Call a function of the project."""
     decl = func.decl
@@ -335,9 +198,11 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
     result = f.m.run(func, env, mode, f.step, f.depth + 1)
     if f.mode == HOST:
         pass
-    elif region_closure and mode == PLAIN:
-        if f.mode == REGION:
-            f.closure_calls.append((func, node, result.effects))
+    elif region_closure and func.frame is not None:
+        if f.mode == STEP:
+            func.frame.exempt.add(decl)
+        elif f.mode == REGION:
+            func.frame.closure_uses.append((f, func, node))
     elif mode == PLAIN and not decl.trusted:
         for cause in result.effects.values():
             f.emit(node, cause.through(decl.qualname, f.place(node)))
@@ -360,7 +225,10 @@ def captured_default(f: Frame, node: ast.AST, func: Func, name: str, takes_ctx: 
         node,
         Cause(
             "RLV203",
-            f"the default of `{name}` of `{func.decl.qualname}` was computed at import ({origin.what})",
+            (
+                f"the default of `{name}` of `{func.decl.qualname}` was computed at import "
+                f"({origin.what})"
+            ),
             origin.place,
         ),
     )
@@ -406,6 +274,8 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     for hook in m.hooks.calls.get(path, ()):
         hook(f, node, ext, args)
     special = m.functions.get(path)
+    if args.pos and args.pos[0].__class__ is Inst:
+        m.convert(f, node, path, args.pos[0])
     if special is not None:
         return with_taint(special(f, node, ext, args), taint)
     if path.startswith("rulvar."):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.calls import Args, call_external, call_function, call_value
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import call_external, call_function, call_value
 from rulvar_lint.core.decls import ClassDecl
 from rulvar_lint.core.frame import HOST, STEP
 from rulvar_lint.core.libraries.catalog import canonical
@@ -33,8 +34,8 @@ from rulvar_lint.core.words import names
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
 
-CTX_MEMBERS: Final = names("""agent parallel pipeline step workflow await_external phase log brief now time random
-    uuid budget orchestrate""")
+CTX_MEMBERS: Final = names("""agent parallel pipeline step workflow await_external phase log
+brief now time random uuid budget orchestrate""")
 DATACLASSES: Final = names("""dataclasses.dataclass pydantic.dataclasses.dataclass attr.s attr.attrs
     attr.dataclass attr.define attr.frozen attr.mutable attrs.define attrs.frozen
     attrs.mutable attr.attrib""")
@@ -146,12 +147,14 @@ def instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> Value 
             return _method(f, node, inst, value)
         for hook in f.m.hooks.class_read:
             hook(f, node, owner, name, value, inst)
+        if isinstance(value, Inst) and find_attribute(value.decl, "__get__") is not None:
+            return call_special(f, node, value, "__get__", [inst, Class(inst.decl)])
         return value
     for cls in order_of_classes(inst.decl):
         field = cls.fields.get(name)
         if field is not None:
             return f.m.from_annotation(cls.module, field.annotation)
-    if "__getattr__" in inst.decl.attrs:
+    if find_attribute(inst.decl, "__getattr__") is not None:
         return call_special(f, node, inst, "__getattr__", [Const(name)])
     for base in external_bases(inst.decl):
         if f.m.catalog.effects(f"{base}.{name}") or f.m.catalog.is_type(base):
@@ -302,6 +305,8 @@ def store_attribute(
         hook(f, node, target, base, name, value)
     for option in base.options if isinstance(base, Union) else (base,):
         if isinstance(option, Inst):
+            if _set_by_class(f, node, option, name, value):
+                continue
             if name in option.attrs and (f.decl is None or f.decl.name != "__init__"):
                 option.attrs[name] = join(option.attrs[name], value)
             else:
@@ -310,6 +315,32 @@ def store_attribute(
             option.decl.attrs[name] = join(option.decl.attrs.get(name), value)
 
 
+def _set_by_class(f: Frame, node: ast.AST, inst: Inst, name: str, value: Value | None) -> bool:
+    """Whether a property, a descriptor or `__setattr__` takes the value."""
+    found = find_attribute(inst.decl, name)
+    if found is not None and isinstance(found[1], Func) and found[1].decl.setter is not None:
+        call_function(f, node, found[1].decl.setter.bind(inst), Args([value], {}))
+        return True
+    descriptor = found[1] if found is not None else None
+    if isinstance(descriptor, Inst) and find_attribute(descriptor.decl, "__set__") is not None:
+        call_special(f, node, descriptor, "__set__", [inst, value])
+        return True
+    if find_attribute(inst.decl, "__setattr__") is not None and f.mode != HOST:
+        call_special(f, node, inst, "__setattr__", [Const(name), value])
+    return False
+
+
 def call_key(f: Frame, node: ast.AST, func: Value | None, args: list[Value | None]) -> Value | None:
     """Call a function that another one was given as `key=` or `default=`."""
     return call_value(f, node, func, Args(list(args), {})) if func is not None else None
+
+
+def store_target(
+    f: Frame, node: ast.AST, target: ast.Attribute, base: Value | None, value: Value | None
+) -> None:
+    """`base.attr = value`."""
+    if base is None:
+        for hook in f.m.hooks.store:
+            hook(f, node, target, base, target.attr, value)
+    else:
+        store_attribute(f, node, target, base, target.attr, value)

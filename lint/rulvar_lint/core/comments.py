@@ -1,4 +1,4 @@
-"""Suppression comments: what a file asks the lint to be quiet about, and whether that was needed."""
+"""Suppression comments: what a file asks the lint to be quiet about."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CODE: Final = re.compile(r"[A-Za-z]+[0-9]\w*")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One code in a suppression comment; `start` and `end` are 0-based columns of the code's text."""
+    """One code in a suppression comment; `start` and `end` are 0-based columns of the code."""
 
     code: str
     start: int
@@ -89,13 +89,13 @@ class Comments:
         return found
 
 
-NO_COMMENTS: Final = (b"rulvar:", b"noqa")
+MARKS: Final = (b"rulvar:", b"noqa")
 
 
 def read_comments(source: Source) -> Comments:
     """Find the suppression comments of a file. Files without the words are not tokenised."""
-    lowered = source.data
-    if not any(word in lowered for word in NO_COMMENTS):
+    lowered = source.data.lower()
+    if not any(word in lowered for word in MARKS):
         return Comments([], frozenset())
     suppressions: list[Suppression] = []
     trusted: set[int] = set()
@@ -105,12 +105,12 @@ def read_comments(source: Source) -> Comments:
                 trusted.add(line)
             else:
                 suppressions.append(_native(match, line, column, covers))
-        match = _NOQA.search(text)
-        if match is not None and "RLV" in match[1].upper():
-            codes = _codes(match[1], column + match.start(1))
+        noqa = _NOQA.search(text)
+        if noqa is not None and "RLV" in noqa[1].upper():
+            codes = _codes(noqa[1], column + noqa.start(1))
             suppressions.append(
                 Suppression(
-                    "noqa", line, covers, codes, column + match.start(), column + match.end(1)
+                    "noqa", line, covers, codes, column + noqa.start(), column + noqa.end(1)
                 )
             )
     return Comments(suppressions, frozenset(trusted))

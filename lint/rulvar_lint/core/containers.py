@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.calls import Args, consume, escape, escape_all
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import consume, escape, escape_all
 from rulvar_lint.core.expressions import INT, STR
 from rulvar_lint.core.order import grow, order_of, see_order, use_order
 from rulvar_lint.core.values import (
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
     from rulvar_lint.core.frame import Frame
 
-GROWS: Final = names("""append extend insert appendleft extendleft add update setdefault put put_nowait
-    __setitem__ push""")
+GROWS: Final = names("""append extend insert appendleft extendleft add update setdefault put
+put_nowait __setitem__ push""")
 SHRINKS: Final = names("""pop popleft popitem remove discard clear sort reverse difference_update
     intersection_update symmetric_difference_update rotate move_to_end subtract""")
 MUTATORS: Final = GROWS | SHRINKS

@@ -1,11 +1,12 @@
-"""Calls on ctx: what is journaled, what identifies it, and which functions it runs outside replay."""
+"""Calls on ctx: what is journaled, what identifies it, which functions run outside replay."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.calls import Args, call_value, consume
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import call_value, consume
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, StepBody
 from rulvar_lint.core.order import order_event, see_order, use_order
 from rulvar_lint.core.values import (
@@ -32,7 +33,7 @@ from rulvar_lint.core.values import (
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import FunctionDecl
     from rulvar_lint.core.frame import Frame
-    from rulvar_lint.core.machine import Result
+    from rulvar_lint.core.memory import Result
     from rulvar_lint.core.values import Env
 
 # Parameters of the calls, in order; the first ones identify the call.
@@ -200,6 +201,7 @@ def _run_thunks(f: Frame, call: CtxCall, value: Value | None, given: list[Value 
             _run_thunks(f, call, option.value, given)
         elif isinstance(option, Func | Partial | Bound | Ext | Class | Inst):
             if isinstance(option, Func) and option.frame is not None:
+                option.frame.closure_uses.append((f, option, call.node))
                 continue
             consume(call_value(f, call.node, option, Args(list(given), {})))
 

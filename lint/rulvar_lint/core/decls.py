@@ -13,7 +13,7 @@ from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.comments import Comments
-    from rulvar_lint.core.machine import Result
+    from rulvar_lint.core.memory import Result
     from rulvar_lint.core.source import Source
     from rulvar_lint.core.values import Env, Func, LazyImport, Value
 
@@ -51,6 +51,7 @@ class FunctionDecl:
         "node",
         "params",
         "parent",
+        "setter",
         "trusted",
         "wrapped",
     )
@@ -72,6 +73,7 @@ class FunctionDecl:
         self.flags: set[str] = set()
         self.decorators: list[tuple[ast.expr, Value | None]] = []
         self.wrapped: tuple[ast.expr, Value] | None = None
+        self.setter: Func | None = None
         self.defaults: dict[str, Value | None] = {}
         self.ctx_params: frozenset[str] | None = None
         self.is_generator: bool | None = None
@@ -140,7 +142,7 @@ class ClassDecl:
 
 
 class Module:
-    """A file of the project. `env` holds its global names once its top level has been interpreted."""
+    """A file of the project. `env` holds its global names once its top level has been run."""
 
     __slots__ = (
         "changed_names",
@@ -216,7 +218,7 @@ _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDe
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function's body that run when it runs, without those of functions inside it."""
+    """The nodes of a function's body that run when it does, without inner functions."""
     todo: list[ast.AST] = (
         [node.body] if isinstance(node, ast.Lambda) else list(getattr(node, "body", ()))
     )

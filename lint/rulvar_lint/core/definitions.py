@@ -6,11 +6,12 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.calls import Args, call_value, eval_args
+from rulvar_lint.core.arguments import Args, eval_args
+from rulvar_lint.core.calls import call_value
 from rulvar_lint.core.decls import ClassDecl, Field, FunctionDecl, statements
-from rulvar_lint.core.frame import HOST, REGION, Frame
+from rulvar_lint.core.frame import FALLS, HOST, REGION, Frame
 from rulvar_lint.core.freevars import bound_by, free_names
-from rulvar_lint.core.statements import FALLS, exec_block
+from rulvar_lint.core.statements import exec_block
 from rulvar_lint.core.values import (
     Class,
     Container,
@@ -145,7 +146,10 @@ def define(
     heads: list[tuple[ast.expr, Value | None, Value | None]] = []
     for expr in node.decorator_list:
         if isinstance(expr, ast.Attribute) and expr.attr in ("setter", "deleter", "getter"):
-            return f.env.get(node.name)
+            known = f.env.get(node.name)
+            if expr.attr == "setter" and isinstance(known, Func):
+                known.decl.setter = _make_closure(f, decl)
+            return known
         heads.append((expr, *_decorator(f, expr)))
     _defaults(f, decl)
     decl.decorators = [(expr, head) for expr, head, _ in heads]
@@ -228,7 +232,7 @@ def exec_classdef(f: Frame, node: ast.ClassDef) -> int:
         _class_body(f, node, decl)
     finally:
         body, f.env = f.env, outer
-    decl.attrs = {name: value for name, value in dict.items(body) if name in body.own}  # type: ignore[attr-defined]
+    decl.attrs = {name: value for name, value in dict.items(body) if name in body.own}
     f.env[node.name] = Class(decl)
     f.m.machine_class(f, decl)
     return FALLS
@@ -268,9 +272,9 @@ def _class_body(f: Frame, node: ast.ClassDef, decl: ClassDecl) -> None:
             value.scope = "module"
 
 
-_FIELD_MAKERS: Final = names("""dataclasses.field pydantic.Field pydantic.fields.Field pydantic.PrivateAttr
-    sqlmodel.Field msgspec.field attr.ib attr.field attr.attrib attrs.field attr.Factory
-    attrs.Factory""")
+_FIELD_MAKERS: Final = names("""dataclasses.field pydantic.Field pydantic.fields.Field
+pydantic.PrivateAttr sqlmodel.Field msgspec.field attr.ib attr.field attr.attrib attrs.field
+attr.Factory attrs.Factory""")
 
 
 def _field(f: Frame, stmt: ast.AnnAssign, decl: ClassDecl) -> None:
@@ -295,7 +299,7 @@ def _factory(f: Frame, expr: ast.expr) -> tuple[Value | None, bool]:
     factory = args.kw.get("default_factory") or args.kw.get("factory")
     if head.path.endswith("Factory") and args.pos:
         factory = args.pos[0]
-    default = expr.keywords and next((k.value for k in expr.keywords if k.arg == "default"), None)
+    default = next((k.value for k in expr.keywords if k.arg == "default"), None)
     if factory is None and isinstance(default, ast.Call):
         factory = _factory(f, default)[0]
     return factory, True
@@ -314,6 +318,5 @@ STATEMENTS: Final[dict[type, Callable[[Frame, Any], int]]] = {
     ast.FunctionDef: exec_functiondef,
     ast.AsyncFunctionDef: exec_functiondef,
     ast.ClassDef: exec_classdef,
+    **{getattr(ast, name): exec_type_alias for name in ("TypeAlias",) if hasattr(ast, name)},
 }
-if hasattr(ast, "TypeAlias"):
-    STATEMENTS[ast.TypeAlias] = exec_type_alias

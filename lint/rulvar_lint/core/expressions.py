@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.frame import Frame
 from rulvar_lint.core.order import see_order, use_order
@@ -27,6 +27,9 @@ from rulvar_lint.core.values import (
     options_of,
     with_taint,
 )
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.values import Taint
 
 _MISSING: Final = object()
 STR: Final = Obj("builtins.str")
@@ -181,6 +184,9 @@ def eval_unary(f: Frame, node: ast.UnaryOp) -> Value | None:
         and isinstance(value.value, int | float)
     ):
         return Const(-value.value)
+    made = f.m.unary(f, node, node.op, value)
+    if made is not None:
+        return made
     return value if isinstance(value, Obj) else _tainted(value)
 
 
@@ -191,6 +197,8 @@ def eval_compare(f: Frame, node: ast.Compare) -> Value | None:
         right = f.ev[operand.__class__](f, operand)
         if right is not None:
             taint = merge_taint(taint, right.taint)
+        if left is not None or right is not None:
+            f.m.compare(f, node, op, left, right)
         if isinstance(op, ast.Eq | ast.NotEq):
             for side in (left, right):
                 if isinstance(side, Container) and side.order is not None:
@@ -225,7 +233,7 @@ def eval_items(f: Frame, elts: list[ast.expr]) -> list[Value | None]:
     items: list[Value | None] = []
     for elt in elts:
         if elt.__class__ is ast.Starred:
-            items.append(Star(f.ev[elt.value.__class__](f, elt.value)))  # type: ignore[attr-defined]
+            items.append(Star(f.ev[elt.value.__class__](f, elt.value)))
         else:
             items.append(f.ev[elt.__class__](f, elt))
     return items
@@ -248,7 +256,7 @@ def eval_tuple(f: Frame, node: ast.Tuple) -> Value | None:
 def _see_stars(f: Frame, node: ast.AST, items: list[Value | None]) -> None:
     for item in items:
         if item.__class__ is Star:
-            see_order(f, node, item.value, "unpacks")  # type: ignore[union-attr]
+            see_order(f, node, item.value, "unpacks")
 
 
 def eval_set(f: Frame, node: ast.Set) -> Value | None:
@@ -305,7 +313,7 @@ def eval_dict(f: Frame, node: ast.Dict) -> Value | None:
 
 def eval_named(f: Frame, node: ast.NamedExpr) -> Value | None:
     value = f.ev[node.value.__class__](f, node.value)
-    f.m.bind_walrus(f, node.target, value)
+    f.env[node.target.id] = value
     return value
 
 
@@ -364,3 +372,8 @@ TABLE: Final[dict[type, Callable[[Frame, Any], Value | None]]] = {
     ast.Yield: eval_yield,
     ast.YieldFrom: eval_yield_from,
 }
+
+
+def tainted_text(taint: Taint) -> Value:
+    """A string."""
+    return STR if taint is None else Obj("builtins.str", taint)

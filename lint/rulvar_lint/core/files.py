@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 PYTHON: Final = ".py"
 PACKAGE: Final = "/__init__.py"
+CONFIG: Final = "pyproject.toml"
 
 
 def walk(
@@ -21,9 +22,9 @@ def walk(
     *,
     exclude: tuple[str, ...] = (),
     respect_gitignore: bool = True,
-    suffixes: tuple[str, ...] = (".py", ".jsonl"),
+    suffixes: tuple[str, ...] = (".py", ".jsonl", CONFIG),
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """(path relative to `root`, status) of the files below `root / start`, in no particular order."""
+    """(path relative to `root`, status) of the files below `root / start`, in no certain order."""
     names = set(DEFAULT_EXCLUDE) | {name for name in exclude if not set(name) & set("*?[/")}
     globs = [name for name in exclude if set(name) & set("*?[/")]
     base = str(root)
@@ -184,3 +185,8 @@ def _folders(path: str) -> Iterator[str]:
     while folder:
         yield folder
         folder = folder.rpartition("/")[0]
+
+
+def is_wanted(path: str, wanted: Iterable[str]) -> bool:
+    """Whether a path is one of those named, or below one."""
+    return any(name in (".", "") or path == name or path.startswith(f"{name}/") for name in wanted)

@@ -35,6 +35,11 @@ PLAIN: Final = 1  # a helper: effects are collected for its callers
 STEP: Final = 2  # inside a step or tool body: free, but watched for misuse of ctx and outer data
 HOST: Final = 3  # import time and host code: free
 
+# How a statement ends.
+FALLS: Final = 0
+LEAVES: Final = 1  # return or raise
+JUMPS: Final = 2  # break or continue
+
 # Effects of these rules matter only where replayed code has them itself.
 NOT_TRANSITIVE: Final = frozenset({"RLV113", "RLV206", "RLV207", "RLV208"})
 
@@ -88,7 +93,7 @@ class Frame:
     __slots__ = (
         "alarms",
         "calls",
-        "closure_calls",
+        "closure_uses",
         "closures",
         "coros",
         "decl",
@@ -144,7 +149,7 @@ class Frame:
         self.alarms: list[Guard] = []
         self.coros: list[Coro] = []
         self.closures: list[Func] = []
-        self.closure_calls: list[tuple[Func, ast.AST, dict[str, Cause]]] = []
+        self.closure_uses: list[tuple[Frame, Func, ast.AST]] = []
         self.calls: list[CtxCall] = []
         self.exempt: set[FunctionDecl] = outer.exempt if outer is not None else set()
         self.returned: list[tuple[ast.AST, Value | None]] = []

@@ -123,7 +123,7 @@ _PICKS: Final = frozenset({"min", "max", "sorted", "set", "frozenset", "any", "a
 
 
 def depends_on_element(loop: Loop, expr: ast.expr, name: str, value: Value | None) -> bool:
-    """Whether a value set or returned inside a loop depends on which element comes first or last."""
+    """Whether a value set or returned inside a loop depends on which element comes first."""
     if isinstance(expr, ast.Constant):
         return False
     if not (names_in(expr) & bound_by(loop)) - {name}:

@@ -8,12 +8,28 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.calls import Args, call_value, escape, escape_all
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import call_value, escape, escape_all
 from rulvar_lint.core.containers import format_text, join_text
-from rulvar_lint.core.expressions import FLOAT, INT, STR, is_int
+from rulvar_lint.core.expressions import FLOAT, INT, STR
+from rulvar_lint.core.iterables import (
+    chain,
+    enumerate_,
+    erasing,
+    extreme,
+    from_keys,
+    make_dict,
+    make_list,
+    make_set,
+    map_,
+    next_,
+    reduce_,
+    sorted_,
+    zip_,
+)
 from rulvar_lint.core.operators import iterate
 from rulvar_lint.core.order import order_of as order_of_value
-from rulvar_lint.core.order import see_order, use_order
+from rulvar_lint.core.order import use_order
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -34,183 +50,28 @@ from rulvar_lint.core.values import (
     Value,
     element_of,
     join,
-    merge_taint,
-    options_of,
     with_taint,
 )
 from rulvar_lint.core.words import words
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
-    from rulvar_lint.core.values import Taint
-
-
-def _first(args: Args) -> Value | None:
-    return args.get(0, "iterable")
-
-
-def _taint(args: Args) -> Taint:
-    taint: Taint = None
-    for value in args.values():
-        taint = merge_taint(taint, value.taint)
-    return taint
 
 
 def _unknown(args: Args) -> Value | None:
-    taint = _taint(args)
+    taint = args.taint()
     return Unknown(taint) if taint is not None else None
-
-
-def _elements(f: Frame, node: ast.AST, args: Args) -> Value | None:
-    value = _first(args)
-    return iterate(f, node, value) if value is not None else None
-
-
-def make_list(kind: str, verb: str) -> Callable[[Frame, ast.AST, Ext, Args], Value | None]:
-    """A conversion that keeps the order of what it goes through."""
-
-    def convert(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-        value = _first(args)
-        if value is None:
-            return f.new_seq(kind, None if args.pos or args.rest is not None else [])
-        elem = _elements(f, node, args)
-        made = f.new_seq(kind, None, elem)
-        if isinstance(value, Seq) and value.items is not None and value.elem is None:
-            made.items, made.elem = list(value.items), None
-        made.order = order_of_value(f, node, value, verb)
-        return with_taint(made, value.taint)
-
-    return convert
-
-
-def enumerate_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    value = _first(args)
-    if value is None:
-        return None
-    made = f.new_seq("iter", None, f.new_seq("tuple", [INT, _elements(f, node, args)]))
-    made.order = order_of_value(f, node, value, "numbers")
-    return made
-
-
-def zip_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    items = [iterate(f, node, value) for value in args.pos]
-    made = f.new_seq("zip", None, f.new_seq("tuple", items) if any(items) else None)
-    for value in args.pos:
-        made.order = made.order or order_of_value(f, node, value, "pairs")
-    return made
-
-
-def map_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    func = args.pos[0] if args.pos else None
-    items = [iterate(f, node, value) for value in args.pos[1:]]
-    kind = ext.path.rpartition(".")[2]
-    result = call_value(f, node, func, Args(list(items), {})) if func is not None else None
-    made = f.new_seq(kind, None, result if kind == "map" else (items[0] if items else None))
-    for value in args.pos[1:]:
-        made.order = made.order or order_of_value(
-            f, node, value, "maps over" if kind == "map" else "filters"
-        )
-    return made
-
-
-def make_set(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    value = _first(args)
-    elem = _elements(f, node, args)
-    stable = bool(
-        (isinstance(value, Set) and value.stable)
-        or (isinstance(value, Obj) and value.type == "builtins.range")
-        or (
-            isinstance(value, Seq)
-            and elem is not None
-            and value.items
-            and all(map(is_int, value.items))
-        )
-    )
-    return f.new_set(elem, stable)
-
-
-def make_dict(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    value = args.pos[0] if args.pos else None
-    made = f.new_dict(dict(args.kw))
-    name = ext.path.rpartition(".")[2]
-    if name in ("defaultdict", "ChainMap") and args.pos:
-        if name == "defaultdict":
-            made.elem = call_value(f, node, value, Args([], {})) if value is not None else None
-        value = args.pos[1] if len(args.pos) > 1 else None
-    if isinstance(value, Dict):
-        made.entries = {**value.entries, **made.entries}
-        made.elem = join(made.elem, value.elem)
-    elif isinstance(value, Container):
-        made.elem = element_of(value)
-    made.order = order_of_value(f, node, value, "fills a mapping from")
-    return made
-
-
-def from_keys(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    made = f.new_dict(None, args.get(1, "value"))
-    made.order = order_of_value(f, node, args.pos[0] if args.pos else None, "fills a mapping from")
-    return made
-
-
-def sorted_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    elem = _elements(f, node, args)
-    f.m.call_key(f, node, args.kw.get("key"), [elem])
-    value = _first(args)
-    made = f.new_seq("list", None, elem)
-    return made if value is None or value.taint is None else with_taint(made, value.taint)
-
-
-def extreme(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    elem = _elements(f, node, args) if len(args.pos) == 1 else None
-    f.m.call_key(f, node, args.kw.get("key"), [elem])
-    taint = _taint(args)
-    if len(args.pos) == 1:
-        return with_taint(elem, taint)
-    if args.pos and all(is_int(value) for value in args.pos):
-        return with_taint(INT, taint)
-    return Unknown(taint) if taint is not None else None
-
-
-def erasing(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    """Functions whose result does not depend on the order of their argument."""
-    name = ext.path.rpartition(".")[2]
-    value = _first(args)
-    elem = _elements(f, node, args)
-    if name in ("sum", "fsum") and elem is not None:
-        _sum(f, node, value, elem)
-    if isinstance(value, Inst) and name in ("len", "bool"):
-        f.m.call_special(f, node, value, f"__{name}__", [])
-    taint = _taint(args)
-    return with_taint(INT if name == "len" or is_int(elem) else None, taint)
-
-
-def _sum(f: Frame, node: ast.AST, value: Value | None, elem: Value) -> None:
-    """Adding floats is not associative: their sum does depend on the order."""
-    if any(isinstance(o, Obj) and o.type == "builtins.float" for o in options_of(elem)) or any(
-        isinstance(o, Const) and isinstance(o.value, float) for o in options_of(elem)
-    ):
-        see_order(f, node, value, "adds the floats of")
-
-
-def next_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    value = args.pos[0] if args.pos else None
-    see_order(f, node, value, "takes an element of")
-    for hook in f.m.hooks.mutation:
-        hook(f, node, value, "__next__", args)
-    if isinstance(value, Inst):
-        return f.m.call_special(f, node, value, "__next__", [])
-    return _elements(f, node, args)
 
 
 def to_text(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     value = args.pos[0] if args.pos else None
     if value is not None:
         f.m.text(f, node, value)
-    return f.m.tainted_text(_taint(args))
+    return f.m.tainted_text(args.taint())
 
 
 def to_number(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    return with_taint(FLOAT if ext.path == "builtins.float" else INT, _taint(args))
+    return with_taint(FLOAT if ext.path == "builtins.float" else INT, args.taint())
 
 
 def harmless(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
@@ -223,7 +84,7 @@ def object_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 
 
 def range_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    return with_taint(Obj("builtins.range"), _taint(args))
+    return with_taint(Obj("builtins.range"), args.taint())
 
 
 def get_attribute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
@@ -240,6 +101,22 @@ def get_attribute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
             f"`{f.segment(node)}` picks a function of `{base.path}` by a name that is computed",
         )
     return None
+
+
+def open_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`open` and its like; what is read from a binary file is bytes."""
+    mode = args.get(0 if ext.path == "pathlib.Path.open" else 1, "mode")
+    binary = isinstance(mode, Const) and isinstance(mode.value, str) and "b" in mode.value
+    return Obj("io.RawIOBase" if binary else "io.IOBase", args.taint(), node)
+
+
+def property_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`name = property(getter, setter)` in a class body."""
+    getter, setter = args.get(0, "fget"), args.get(1, "fset")
+    if isinstance(getter, Func):
+        getter.decl.flags.add("property")
+        getter.decl.setter = setter if isinstance(setter, Func) else None
+    return getter
 
 
 def set_attribute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
@@ -270,15 +147,6 @@ def type_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return Class(value.decl) if isinstance(value, Inst) else None
 
 
-def reduce_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    value = args.get(1, "iterable")
-    see_order(f, node, value, "folds")
-    func = args.pos[0] if args.pos else None
-    if func is not None:
-        return call_value(f, node, func, Args([None, iterate(f, node, value)], {}))
-    return None
-
-
 def apply_call(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """`operator.call`, `asyncio.run` of a function and the like: call the first argument."""
     return call_value(
@@ -292,10 +160,10 @@ def dumps(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     if isinstance(value, Container) and not isinstance(value, Set):
         use_order(f, node, value)
     f.m.call_key(f, node, args.kw.get("default"), [None])
-    made = f.m.tainted_text(_taint(args))
+    made = f.m.tainted_text(args.taint())
     for hook in f.m.hooks.dumps:
-        made = hook(f, node, args, made)
-    return made  # type: ignore[no-any-return]
+        made = hook(f, node, ext, args, made)
+    return made
 
 
 def passing(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
@@ -328,15 +196,6 @@ def copied(f: Frame, value: Value | None) -> Value | None:
 
 def copy_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return copied(f, args.get(0, "x"))
-
-
-def chain(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    made = f.new_seq("iter", None, None)
-    for value in args.pos:
-        for part in (value, iterate(f, node, value)):
-            made.order = made.order or order_of_value(f, node, part, "chains")
-        made.elem = join(made.elem, iterate(f, node, value))
-    return made
 
 
 def through(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
@@ -391,7 +250,7 @@ def combine(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 
 _HARMLESS: Final = words(
     """isinstance issubclass hasattr callable print repr_ abs round divmod pow chr ord hex
-    oct bin delattr locals globals dir property memoryview complex"""
+    oct bin delattr locals globals dir memoryview complex"""
 )
 
 TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
@@ -441,6 +300,10 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.range": range_,
     "builtins.getattr": get_attribute,
     "builtins.setattr": set_attribute,
+    "builtins.open": open_,
+    "io.open": open_,
+    "pathlib.Path.open": open_,
+    "builtins.property": property_,
     "functools.partial": partial,
     "functools.partialmethod": partial,
     "builtins.super": super_,

@@ -6,10 +6,12 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.frame import Frame, Loop
+from rulvar_lint.core.decls import walk
+from rulvar_lint.core.frame import FALLS, JUMPS, LEAVES, Frame, Loop
 from rulvar_lint.core.operators import iterate
 from rulvar_lint.core.order import Pending, pending
-from rulvar_lint.core.statements import FALLS, JUMPS, LEAVES, assign, exec_block
+from rulvar_lint.core.statements import exec_block
+from rulvar_lint.core.targets import assign
 from rulvar_lint.core.values import Container, Set, Value, options_of
 
 if TYPE_CHECKING:
@@ -24,7 +26,10 @@ def _loop_order(
     """The arbitrary order a loop runs in. For a set it is fixed by the loop itself."""
     for option in options_of(value):
         if isinstance(option, Set) and not option.stable:
-            text = f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every process"
+            text = (
+                f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every "
+                "process"
+            )
             return pending(f, node, text, iterable)
         if isinstance(option, Container) and option.order is not None:
             return option.order
@@ -109,7 +114,7 @@ def _run(
 
 
 def _carries(before: Env, after: Env) -> bool:
-    """Whether an iteration changes what a variable is, so that the next one may see something new."""
+    """Whether an iteration changes what a variable is, so that the next may see something new."""
     for name, value in after.items():
         if value is None or (
             value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func")
@@ -167,11 +172,13 @@ def _generators(
 
 
 def _has_await(node: ast.AST) -> bool:
-    return any(isinstance(inner, ast.Await) for inner in ast.walk(node))
+    return any(isinstance(inner, ast.Await) for inner in walk(node))
 
 
 def _target_names(target: ast.expr) -> list[str]:
-    return [inner.id for inner in ast.walk(target) if isinstance(inner, ast.Name)]
+    if isinstance(target, ast.Name):
+        return [target.id]
+    return [inner.id for inner in walk(target) if isinstance(inner, ast.Name)]
 
 
 def _close(f: Frame, loops: list[Loop], hidden: dict[str, Any]) -> None:

@@ -155,6 +155,8 @@ def text(f: Frame, node: ast.AST, value: Value, depth: int = 0) -> None:
                     text(f, node, item, depth + 1)
         if value.elem is not None:
             text(f, node, value.elem, depth + 1)
+    if isinstance(value, Inst):
+        f.m.write(f, node, value)
     for hook in f.m.hooks.text:
         hook(f, node, value)
 
@@ -170,7 +172,7 @@ def text_arguments(f: Frame, node: ast.AST, value: Value | None) -> None:
 
 
 def iterate(f: Frame, node: ast.AST, value: Value | None) -> Value | None:
-    """The elements that a `for` over `value` sees. Special methods of project classes are called."""
+    """The elements that a `for` over `value` sees. Special methods of classes are called."""
     found: Value | None = None
     for option in options_of(value):
         found = join(found, _elements(f, node, option))
@@ -191,7 +193,7 @@ def _elements(f: Frame, node: ast.AST, value: Value) -> Value | None:
                 return iterate(f, node, made)
         return None
     if isinstance(value, Obj | Bound) or hasattr(value, "path"):
-        path = getattr(value, "path", None) or getattr(value, "type", "")
+        path = str(getattr(value, "path", None) or getattr(value, "type", ""))
         element = f.m.catalog.element(path)
         if element is not None:
             return Obj(element, value.taint)

@@ -11,9 +11,21 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, PLAIN
-from rulvar_lint.core.values import Bound, Container, Dict, Seq, Set, Star, Union, Value
+from rulvar_lint.core.values import (
+    Bound,
+    Container,
+    Dict,
+    Seq,
+    Set,
+    Star,
+    Union,
+    Value,
+    element_of,
+    join,
+)
 
 if TYPE_CHECKING:
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
 
 CODE: Final = "RLV201"
@@ -44,16 +56,26 @@ class Pending:
                 frame.emit(node, self.cause)
             return
         self.done = True
-        fix = None
+        fix: Plan | None = None
         if self.expr is not None and not self.cause.chain:
             text = self.frame.module.source.segment(self.expr)
-            fix = (
-                ("unsafe", "Sort it", [(self.expr, f"sorted({text})")], "replace") if text else None
-            )
+            whole = self.node if _is_list(self.node, self.expr) else self.expr
+            if text:
+                fix = ("unsafe", "Sort it", [(whole, f"sorted({text})")], "replace")
         if self.frame.mode == PLAIN and self.frame.in_region:
             self.frame.m.report(self.frame, self.node, self.cause, fix=fix)
         else:
             self.frame.emit(self.node, self.cause, fix=fix)
+
+
+def _is_list(node: ast.AST, inner: ast.AST) -> bool:
+    """Whether a node is `list(inner)`, which `sorted` gives as well."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "list"
+        and node.args[0] is inner
+    )
 
 
 def pending(frame: Frame, node: ast.AST, what: str, expr: ast.AST | None = None) -> Pending:
@@ -98,8 +120,10 @@ def _sortable(node: ast.AST, verb: str) -> ast.AST | None:
     """The expression to sort: the node itself where a value is written out, else the argument of
     the call.
     """
-    if verb in ("writes out", "serialises"):
+    if verb == "serialises":
         return node
+    if verb == "writes out":
+        return _written(node)
     if (
         isinstance(node, ast.Call)
         and len(node.args) == 1
@@ -107,6 +131,19 @@ def _sortable(node: ast.AST, verb: str) -> ast.AST | None:
     ):
         return node.args[0]
     return None
+
+
+def _written(node: ast.AST) -> ast.AST | None:
+    """What is turned into text at a node."""
+    if isinstance(node, ast.Call):
+        func = node.func
+        name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
+        if name in ("str", "repr", "ascii"):
+            return node.args[0] if len(node.args) == 1 else None
+        return None if name in ("format", "pformat", "dedent", "format_map") else node
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return None if isinstance(node.right, ast.Tuple) else node.right
+    return node
 
 
 def use_order(frame: Frame, node: ast.AST, value: Value | None, depth: int = 0) -> None:
@@ -144,7 +181,7 @@ def see_order(frame: Frame, node: ast.AST, value: Value | None, verb: str) -> bo
 
 
 def order_event(frame: Frame, node: ast.AST) -> None:
-    """Something happens whose sequence matters: report the arbitrary orders of the loops it is in."""
+    """Something happens whose sequence matters: report the arbitrary orders of its loops."""
     for loop in frame.loops:
         if loop.order is not None:
             found, loop.order = loop.order, None
@@ -197,3 +234,29 @@ def rebase(
         copy = Dict(value.entries, value.elem, value.home)
     copy.order = Pending(frame, node, order.cause.through(name, frame.place(node)))
     return copy
+
+
+def augment_container(f: Frame, node: ast.AST, container: Container, value: Value | None) -> None:
+    """`container += value` and the like."""
+    if isinstance(value, Container):
+        container.elem = join(container.elem, element_of(value))
+        if isinstance(container, Seq):
+            container.order = container.order or order_of(f, node, value, "extends a list by")
+    if isinstance(container, Set):
+        container.stable = container.stable and isinstance(value, Set) and value.stable
+    grow(f, node, container)
+
+
+def yielded(f: Frame, node: ast.AST, value: Value | None) -> None:
+    """`yield value`."""
+    f.yielded = join(f.yielded, value)
+    f.m.consume(value)
+    found = loop_order(f)
+    if found is not None:
+        f.yield_order = f.yield_order or found
+
+
+def yielded_from(f: Frame, node: ast.YieldFrom, value: Value | None) -> None:
+    """`yield from value`."""
+    f.yielded = join(f.yielded, f.m.elements(f, node, value))
+    f.yield_order = f.yield_order or order_of(f, node, value, "yields from")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core import annotations, calls
+from rulvar_lint.core import calls, hints
+from rulvar_lint.core.arguments import Args, bind, holds_ctx
 from rulvar_lint.core.classes import external_bases
 from rulvar_lint.core.decls import statements as all_statements
 from rulvar_lint.core.effects import Cause
@@ -34,29 +35,31 @@ if TYPE_CHECKING:
     from rulvar_lint.core.values import Env
 
 _REGISTER: Final = frozenset({"workflow", "define_workflow"})
-_FOREIGN_CTX: Final = names("""click typer discord invoke fabric celery fastapi aiogram telegram strawberry flask
-    starlette nextcord disnake rich_click asyncclick cloup sanic litestar graphene
-    hikari arc crescent lightbulb temporalio prefect dagster airflow""")
+_FOREIGN_CTX: Final = names("""click typer discord invoke fabric celery fastapi aiogram telegram
+strawberry flask starlette nextcord disnake rich_click asyncclick cloup sanic litestar graphene
+hikari arc crescent lightbulb temporalio prefect dagster airflow""")
 
 
 def finish(f: Frame) -> None:
     """After a replayed function: judge its closures, then let the rules look at the whole."""
     seen: set[FunctionDecl] = set()
-    for func in f.closures:
+    # A function is usually written above those that use it, and how it is used decides.
+    for func in reversed(f.closures):
         if func.decl not in f.exempt and func.decl not in seen:
             seen.add(func.decl)
             run_closure(f, func)
-    for func, node, effects in f.closure_calls:
+    for user, func, node in f.closure_uses:
         if func.decl in f.exempt:
-            for cause in effects.values():
-                f.emit(node, cause.through(func.decl.qualname, f.place(node)))
+            env, _ = f.m.bind(f, func, Args([], {}))
+            for cause in f.m.run(func, env, PLAIN, None, f.depth + 1).effects.values():
+                user.emit(node, cause.through(func.decl.qualname, user.place(node)))
     for hook in f.m.hooks.region_end:
         hook(f)
 
 
 def run_closure(f: Frame, func: Func) -> None:
     """Run a closure of replayed code on its own, as replayed code."""
-    env, _ = f.m.bind(f, func, calls.Args([], {}))
+    env, _ = f.m.bind(f, func, Args([], {}))
     f.m.run(func, env, REGION, None, f.depth + 1)
 
 
@@ -76,7 +79,7 @@ def register(f: Frame, node: ast.AST, path: str, func: Func, value: Value | None
         func.decl.flags.add("tool")
 
 
-def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: calls.Args) -> Value | None:
+def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """`define_workflow("name", fn)`, `workflow(name=...)`, `tool(execute=fn)` and the rest of
     rulvar.
     """
@@ -103,7 +106,7 @@ def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: calls.Args) -> Value | 
         return Ext(ext.path)
     for value in args.values():
         calls.escape(f, node, value)
-    if calls.holds_ctx(args):
+    if holds_ctx(args):
         return calls.ctx_work(f, node)
     return Obj(f"{ext.path}()")
 
@@ -159,7 +162,7 @@ def roots(m: Machine, module: Module) -> list[Func]:
 
 def _is_ctx_helper(m: Machine, func: Func) -> bool:
     decl = func.decl
-    if not annotations.ctx_parameters(m, decl):
+    if not hints.ctx_parameters(m, decl):
         return False
     if "tool" in decl.flags or "fixture" in decl.flags or "overload" in decl.flags:
         return False
@@ -178,9 +181,7 @@ def _run_hosts(m: Machine, module: Module) -> None:
     if not module.imports_rulvar:
         return
     for func in list(module.functions):
-        if func.decl in m.registered or (
-            annotations.ctx_parameters(m, func.decl) and not module.is_test
-        ):
+        if func.decl in m.registered or (hints.ctx_parameters(m, func.decl) and not module.is_test):
             continue
         if _may_register(func.decl, module):
             run_host(m, func)
@@ -214,7 +215,7 @@ def run_all_hosts(m: Machine, module: Module) -> None:
 def run_host(m: Machine, func: Func) -> None:
     """Run a host function for the definitions inside it."""
     frame = m.host_frame(func.decl.module)
-    env, _ = calls.bind(frame, func, calls.Args([], {}))
+    env, _ = bind(frame, func, Args([], {}))
     m.run(func, env, HOST, None, 0)
 
 
@@ -230,7 +231,7 @@ def analyse(m: Machine, func: Func) -> None:
         and func.frame is None
     ):
         bound = [Class(decl.cls) if "classmethod" in decl.flags else m.generic(decl.cls)]
-    env, _ = calls.bind(frame, func, calls.Args(bound, {}))
+    env, _ = bind(frame, func, Args(bound, {}))
     _root_parameters(m, func, env, len(bound) + (func.bound is not None))
     m.run(func, env, REGION, None, 0)
     if decl.wrapped is not None and decl in m.registered:
@@ -251,7 +252,7 @@ def _wrapper(m: Machine, decl: FunctionDecl) -> None:
     node, wrapper = decl.wrapped
     frame = m.new_frame(decl.module, decl, REGION, {})
     scratch = m.new_frame(decl.module, decl, PLAIN, {})
-    calls.call_value(scratch, node, wrapper, calls.Args([None, None], {}))
+    calls.call_value(scratch, node, wrapper, Args([None, None], {}))
     for cause in scratch.effects.values():
         frame.emit(node, cause)
 
@@ -259,8 +260,8 @@ def _wrapper(m: Machine, decl: FunctionDecl) -> None:
 # Small judgements
 
 
-_QUIET: Final = names("""add discard update append extend insert setdefault remove pop clear sort log debug
-    info warning error exception""")
+_QUIET: Final = names("""add discard update append extend insert setdefault remove pop clear
+sort log debug info warning error exception""")
 
 
 def is_quiet(f: Frame, func: ast.expr) -> bool:
@@ -288,7 +289,7 @@ def _is_tracked(f: Frame, node: ast.expr) -> bool:
     return False
 
 
-def outward(f: Frame, node: ast.AST, cause: Cause, func: Func, args: calls.Args) -> None:
+def outward(f: Frame, node: ast.AST, cause: Cause, func: Func, args: Args) -> None:
     """A callee stored ctx in, or changed, what it was given: judged by where that lives."""
     if cause.code == "RLV304":
         receiver = func.bound

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rulvar_lint.core.decls import ClassDecl, Module
     from rulvar_lint.core.machine import Machine
 
-CONSTRUCTORS: Final = names("""__init__ __new__ __post_init__ __init_subclass__ __set_name__ __attrs_post_init__
-    model_post_init""")
+CONSTRUCTORS: Final = names("""__init__ __new__ __post_init__ __init_subclass__ __set_name__
+__attrs_post_init__ model_post_init""")
 _AT_IMPORT: Final = frozenset({"__init_subclass__", "__set_name__"})
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -52,17 +52,14 @@ class Usage:
         self._scan(module)
 
     def _scan(self, module: Module) -> None:
-        functions: list[_FunctionNode] = []
-        for node in statements(module.tree.body):
-            if isinstance(node, _FunctionNode):
-                functions.append(node)
+        functions = [s for s in statements(module.tree.body) if isinstance(s, _FunctionNode)]
         inner = {n for fn in functions for n in statements(fn.body) if isinstance(n, _FunctionNode)}
         in_functions: set[ast.AST] = set()
         for fn in functions:
             if fn not in inner:
                 self._function(fn, frozenset(), fn.name)
-                for stmt in fn.body:
-                    in_functions.update(walk(stmt))
+                for inside in fn.body:
+                    in_functions.update(walk(inside))
         for node in walk(module.tree):
             if node in in_functions:
                 continue
@@ -118,9 +115,6 @@ class Usage:
                 and node.args
             ):
                 self._change(node.args[0], local, first, name)
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            if node.target.id in declared:
-                self.names.setdefault(node.target.id, set()).add(name)
 
     def _set_attribute(
         self, node: ast.Attribute, local: set[str] | frozenset[str], first: str, name: str

@@ -30,9 +30,7 @@ class Value:
 
 
 class Unknown(Value):
-    """A value of unknown kind that carries a taint, or that comes from outside a step body
-    (`outer`).
-    """
+    """A value of unknown kind that is tainted, or from outside a step body (`outer`)."""
 
     __slots__ = ("outer",)
 
@@ -356,8 +354,8 @@ def join(left: Value | None, right: Value | None) -> Value | None:
         return Obj(left.type, merge_taint(left.taint, right.taint), left.node)
     if isinstance(left, LazyImport) or isinstance(right, LazyImport):
         return LazyChoice((*_choices(left), *_choices(right)))
-    options = list(_options(left))
-    for option in _options(right):
+    options = list(options_of(left))
+    for option in options_of(right):
         if option not in options:
             options.append(option)
     return options[0] if len(options) == 1 else Union(tuple(options[:MAX_OPTIONS]))
@@ -367,15 +365,11 @@ def _choices(value: Value) -> tuple[Value, ...]:
     return value.options if isinstance(value, LazyChoice) else (value,)
 
 
-def _options(value: Value) -> tuple[Value, ...]:
-    return value.options if isinstance(value, Union) else (value,)
-
-
 def options_of(value: Value | None) -> tuple[Value, ...]:
     """The alternatives of a value; empty for an unknown one."""
     if value is None:
         return ()
-    return value.options if value.__class__ is Union else (value,)  # type: ignore[attr-defined]
+    return value.options if value.__class__ is Union else (value,)
 
 
 def with_taint(value: Value | None, taint: Taint) -> Value | None:

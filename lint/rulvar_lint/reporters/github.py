@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from rulvar_lint.core.diagnostic import Diagnostic
 
 
-def annotations(found: Sequence[Diagnostic]) -> str:
+def workflow_commands(found: Sequence[Diagnostic]) -> str:
     """GitHub workflow commands."""
     out = []
     for item in found:
+        title = _property(f"rulvar-lint {item.code} ({item.name})")
         fields = (
-            f"title={_property(f'rulvar-lint {item.code} ({item.name})')},file={_property(item.path)},line={item.line},"
-            f"col={item.column},endLine={item.end_line},endColumn={item.end_column}"
+            f"title={title},file={_property(item.path)},line={item.line},col={item.column},"
+            f"endLine={item.end_line},endColumn={item.end_column}"
         )
         message = _data(f"{item.path}:{item.line}:{item.column}: {item.code} {item.message}")
         out.append(f"::{item.severity} {fields}::{message}\n")
@@ -66,14 +67,16 @@ def junit(found: Sequence[Diagnostic]) -> str:
         files.setdefault(item.path, []).append(item)
     out = ['<?xml version="1.0" encoding="UTF-8"?>\n']
     out.append(
-        f'<testsuites name="rulvar-lint" tests="{max(len(found), 1)}" failures="{len(found)}" errors="0">\n'
+        f'<testsuites name="rulvar-lint" tests="{max(len(found), 1)}" '
+        f'failures="{len(found)}" errors="0">\n'
     )
     if not found:
         out.append('  <testsuite name="rulvar-lint" tests="1" failures="0" errors="0">\n')
         out.append('    <testcase name="No findings" classname="rulvar-lint" />\n  </testsuite>\n')
     for path, items in files.items():
         out.append(
-            f'  <testsuite name={quoteattr(_xml(path))} tests="{len(items)}" failures="{len(items)}" errors="0">\n'
+            f'  <testsuite name={quoteattr(_xml(path))} tests="{len(items)}" '
+            f'failures="{len(items)}" errors="0">\n'
         )
         for item in items:
             name = quoteattr(f"{item.code} {item.name}")

@@ -11,9 +11,11 @@ from rulvar_lint.rules import (
     ambient,
     cassettes,
     concurrency,
+    dependencies,
     flow,
     handlers,
     identity,
+    locales,
     replacements,
     state,
     steps,
@@ -25,6 +27,7 @@ _FAMILIES: Final = (
     ambient,
     replacements,
     text,
+    locales,
     state,
     concurrency,
     flow,
@@ -32,6 +35,7 @@ _FAMILIES: Final = (
     handlers,
     workflows,
     identity,
+    dependencies,
     cassettes,
 )
 

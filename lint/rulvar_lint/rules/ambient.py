@@ -14,7 +14,7 @@ from rulvar_lint.core.values import Ext, Obj, Value, options_of
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
@@ -41,7 +41,10 @@ def _opaque(f: Frame, node: ast.AST, value: Value, how: str) -> None:
             f.effect(
                 node,
                 "RLV114",
-                f"`{how} {f.segment(node)}` waits for `{path.partition('.')[0]}`, which is not journaled",
+                (
+                    f"`{how} {f.segment(node)}` waits for `{path.partition('.')[0]}`, which is not "
+                    "journaled"
+                ),
                 "warning",
             )
             return

@@ -12,7 +12,7 @@ from rulvar_lint.core.values import Const
 from rulvar_lint.rules.wording import plain
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.diagnostic import Diagnostic
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
@@ -197,7 +197,8 @@ _SHAPES: Final = (
     ),
 )
 _GATE: Final = re.compile(
-    r"[spr]k[-_]|gh[pousr]_|github_pat|glpat|AKIA|ASIA|AIza|ya29|xox|hf_|npm_|SG\.|eyJ|PRIVATE KEY|earer|EARER"
+    r"[spr]k[-_]|gh[pousr]_|github_pat|glpat|AKIA|ASIA|AIza|ya29|xox|hf_|npm_|SG\.|eyJ|PRIVATE "
+    "KEY|earer|EARER"
     r"|authorization|api[-_]?key|token|secret|password",
     re.I,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
 from rulvar_lint.core.functions import is_ctx_work
@@ -29,22 +30,23 @@ from rulvar_lint.core.values import (
 )
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.values import Ext
 
-COMBINATORS: Final = """asyncio.gather asyncio.wait asyncio.as_completed asyncio.create_task asyncio.ensure_future
-asyncio.TaskGroup.create_task asyncio.AbstractEventLoop.create_task asyncio.run_coroutine_threadsafe
-anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start trio.Nursery.start_soon trio.Nursery.start
-aiostream.stream.merge aiometer.run_all asyncer.TaskGroup.soonify"""
+COMBINATORS: Final = """asyncio.gather asyncio.wait asyncio.as_completed asyncio.create_task
+asyncio.ensure_future asyncio.TaskGroup.create_task asyncio.AbstractEventLoop.create_task
+asyncio.run_coroutine_threadsafe anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
+trio.Nursery.start_soon trio.Nursery.start aiostream.stream.merge aiometer.run_all
+asyncer.TaskGroup.soonify"""
 _STARTERS: Final = frozenset({"start_soon", "start", "soonify", "run_all"})
-THREADS: Final = """asyncio.to_thread asyncio.AbstractEventLoop.run_in_executor threading.Thread threading.Timer
-concurrent.futures.ThreadPoolExecutor.submit concurrent.futures.ThreadPoolExecutor.map
-concurrent.futures.ProcessPoolExecutor.submit concurrent.futures.ProcessPoolExecutor.map
-multiprocessing.Process anyio.to_thread.run_sync trio.to_thread.run_sync _thread.start_new_thread
-multiprocessing.Pool.apply multiprocessing.Pool.apply_async multiprocessing.Pool.map
-asgiref.sync.sync_to_async"""
+THREADS: Final = """asyncio.to_thread asyncio.AbstractEventLoop.run_in_executor threading.Thread
+threading.Timer concurrent.futures.ThreadPoolExecutor.submit
+concurrent.futures.ThreadPoolExecutor.map concurrent.futures.ProcessPoolExecutor.submit
+concurrent.futures.ProcessPoolExecutor.map multiprocessing.Process anyio.to_thread.run_sync
+trio.to_thread.run_sync _thread.start_new_thread multiprocessing.Pool.apply
+multiprocessing.Pool.apply_async multiprocessing.Pool.map asgiref.sync.sync_to_async"""
 
 
 def install(hooks: Hooks) -> None:
@@ -79,7 +81,7 @@ def _unawaited(f: Frame) -> None:
             f.m.report(f, coro.node, cause, fix=_add_await(f, coro.node))
 
 
-def _add_await(f: Frame, node: ast.AST) -> object:
+def _add_await(f: Frame, node: ast.AST) -> Plan | None:
     if f.decl is None or not f.decl.is_async:
         return None
     return ("safe", "Await the call", [(node, "await ")], "await")
@@ -95,11 +97,17 @@ def _combined(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if not work and ext.path.rpartition(".")[2] in _STARTERS and args.pos:
         work = _starts_ctx_work(f, node, args)
     if work:
-        what = f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the engine"
+        what = (
+            f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the "
+            "engine"
+        )
         f.effect(node, "RLV302", what, fix=_to_parallel(f, node, ext))
 
 
-def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> object:
+_LISTS: Final = (ast.List, ast.ListComp)
+
+
+def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> Plan | None:
     """`asyncio.gather(a, b)` as `ctx.parallel([a, b])`."""
     name = f.ctx_name()
     if (
@@ -110,15 +118,13 @@ def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> object:
         or not node.args
     ):
         return None
-    parts = [f.module.source.segment(arg) for arg in node.args]
-    if None in parts:
-        return None
-    inner = (
-        parts[0]
-        if len(parts) == 1 and isinstance(node.args[0], ast.GeneratorExp)
-        else ", ".join(map(str, parts))
-    )
-    return ("unsafe", "Use `ctx.parallel`", [(node, f"{name}.parallel([{inner}])")], "replace")
+    first, last = node.args[0], node.args[-1]
+    parts = [(node.func, f"{name}.parallel", "replace")]
+    if first is last and isinstance(first, ast.Starred) and isinstance(first.value, _LISTS):
+        parts.append((first, f.module.source.segment(first.value) or "", "replace"))
+    else:
+        parts += [(first, "[", "before"), (last, "]", "after")]
+    return ("unsafe", "Use `ctx.parallel`", parts, "replace")
 
 
 def _starts_ctx_work(f: Frame, node: ast.AST, args: Args) -> bool:
@@ -136,18 +142,12 @@ def makes_ctx_work(f: Frame, value: Value | None) -> bool:
             if makes_ctx_work(f, option.func):
                 return True
         elif isinstance(option, Func):
-            env, _ = f.m.bind(f, option, _no_args())
+            env, _ = f.m.bind(f, option, Args([], {}))
             if f.m.run(option, env, PLAIN, f.step, f.depth + 1).journals:
                 return True
         elif option.__class__.__name__ == "CtxMember":
             return True
     return False
-
-
-def _no_args() -> Args:
-    from rulvar_lint.core.calls import Args
-
-    return Args([], {})
 
 
 # RLV303

@@ -7,13 +7,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core import annotations
+from rulvar_lint.core import hints
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import STEP, Guard
 from rulvar_lint.core.values import Ext, Obj, Seq, Star, Value, options_of
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
@@ -97,7 +98,7 @@ def _judge_try(f: Frame, node: ast.AST) -> None:
         _report(f, jump, f"`{kind}` in `finally` discards suspension and cancellation")
 
 
-def _narrow(f: Frame, handler: ast.ExceptHandler) -> object:
+def _narrow(f: Frame, handler: ast.ExceptHandler) -> Plan | None:
     line = f.module.source.line_text(handler.lineno)
     start = handler.col_offset
     if not line.isascii() or line[start : start + 7].rstrip(": ") != "except":
@@ -223,7 +224,7 @@ def _decorators(f: Frame) -> None:
     decl = f.decl
     if decl is None or not decl.decorators:
         return
-    if not (annotations.ctx_parameters(f.m, decl) or decl in f.m.registered or f.journals):
+    if not (hints.ctx_parameters(f.m, decl) or decl in f.m.registered or f.journals):
         return
     for node, head in decl.decorators:
         if isinstance(head, Ext | Obj):

@@ -29,11 +29,12 @@ from rulvar_lint.core.values import (
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.ctxcalls import CtxCall
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
-    from rulvar_lint.core.machine import Result
+    from rulvar_lint.core.memory import Result
 
 
 def install(hooks: Hooks) -> None:
@@ -129,9 +130,9 @@ def _is_eager(f: Frame, expr: ast.expr, fn: Value | None) -> bool:
     return _called_value_is_data(f, expr)
 
 
-_MAKERS: Final = names("""functools.partial operator.itemgetter operator.attrgetter operator.methodcaller
-    functools.partialmethod functools.lru_cache functools.cache functools.wraps
-    functools.singledispatch builtins.getattr""")
+_MAKERS: Final = names("""functools.partial operator.itemgetter operator.attrgetter
+operator.methodcaller functools.partialmethod functools.lru_cache functools.cache
+functools.wraps functools.singledispatch builtins.getattr""")
 
 
 def _called_value_is_data(f: Frame, expr: ast.Call) -> bool:
@@ -166,7 +167,7 @@ def _quietly(f: Frame, expr: ast.expr) -> Value | None:
     return value
 
 
-def _wrap(f: Frame, expr: ast.expr) -> object:
+def _wrap(f: Frame, expr: ast.expr) -> Plan | None:
     inner = expr.value if isinstance(expr, ast.Await) else expr
     if any(isinstance(n, ast.Await | ast.Yield | ast.NamedExpr) for n in ast.walk(inner)):
         return None
@@ -178,6 +179,7 @@ def _wrap(f: Frame, expr: ast.expr) -> object:
 
 _HANDLES: Final = {
     "io.IOBase": "a file handle",
+    "io.RawIOBase": "a file handle",
     "socket.socket": "a socket",
     "requests.Response": "a raw HTTP response",
     "httpx.Response": "a raw HTTP response",

@@ -1,4 +1,4 @@
-"""From findings to diagnostics: the message, the chain as related places, and the edits of a fix."""
+"""From findings to diagnostics: the message, the chain as related places, and the edits."""
 
 from __future__ import annotations
 
@@ -6,28 +6,35 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.diagnostic import Diagnostic, Edit, Fix, Related
-from rulvar_lint.rules.pages import DOCS, RULES
+from rulvar_lint.rules.pages import RULES
+from rulvar_lint.rules.wrapping import offer
 
 if TYPE_CHECKING:
     from rulvar_lint.core.findings import Finding
 
 _SINKS: Final = {
-    "prompt": "it flows into the prompt on {line} and re-keys the call, which is paid again on every resume",
-    "key": "it flows into the key on {line} and re-keys the call, which is paid again on every resume",
-    "deps": "it flows into the deps on {line} and re-keys the step, which runs again on every resume",
-    "args": "it flows into the arguments on {line} and re-keys the child, which runs again on every resume",
-    "identity": "it is part of the identity of the call on {line}, which is paid again on every resume",
+    "prompt": (
+        "it flows into the prompt on {line} and re-keys the call, which is paid again on every "
+        "resume"
+    ),
+    "key": (
+        "it flows into the key on {line} and re-keys the call, which is paid again on every resume"
+    ),
+    "deps": (
+        "it flows into the deps on {line} and re-keys the step, which runs again on every resume"
+    ),
+    "args": (
+        "it flows into the arguments on {line} and re-keys the child, which runs again on every "
+        "resume"
+    ),
+    "identity": (
+        "it is part of the identity of the call on {line}, which is paid again on every resume"
+    ),
     "label": "it flows into the label on {line}",
     "branch": "the branch taken on {line} can differ on replay",
     "result": "the result differs between the run and its replay",
 }
 _ORDER: Final = tuple(_SINKS)
-
-
-def url_of(code: str) -> str:
-    """Where the rule is described."""
-    rule = RULES[code]
-    return f"{DOCS}{rule.family}.md#{code.lower()}-{rule.name}"
 
 
 def plain(
@@ -45,7 +52,7 @@ def plain(
         rule.name,
         rule.severity,
         f"{what}; {rule.advice}",
-        url_of(code),
+        rule.url,
         (),
         fix,
     )
@@ -70,7 +77,7 @@ def word(finding: Finding) -> Diagnostic:
         name=rule.name,
         severity=cause.severity or rule.severity,  # type: ignore[arg-type]
         message=f"{what}{sinks}; {rule.advice}",
-        url=url_of(cause.code),
+        url=rule.url,
         related=_related(finding),
         fix=fix_of(finding),
     )
@@ -102,13 +109,13 @@ def _related(finding: Finding) -> tuple[Related, ...]:
 
 def fix_of(finding: Finding) -> Fix | None:
     """The edits of a finding's fix, in positions of the file."""
-    plan = finding.fix
+    plan = finding.fix or offer(finding)
     if plan is None:
         return None
     applicability, message, parts, how = plan
     edits: list[Edit] = []
-    for node, text in parts:
-        edit = _edit(finding, node, text, how)
+    for node, text, *own in parts:
+        edit = _edit(finding, node, text, own[0] if own else how)
         if edit is None:
             return None
         edits.append(edit)
@@ -116,7 +123,7 @@ def fix_of(finding: Finding) -> Fix | None:
             end_line: int = node.end_lineno
             column = finding.module.source.column(end_line, node.end_col_offset)
             edits.append(Edit(edit.path, end_line, column, end_line, column, ")"))
-    return Fix(applicability, message, tuple(edits))
+    return Fix(applicability, message, tuple(edits))  # type: ignore[arg-type]
 
 
 def _edit(finding: Finding, node: ast.AST, text: str, how: str) -> Edit | None:
@@ -164,16 +171,11 @@ def _argument(finding: Finding, node: ast.AST, text: str, line: int, end: int) -
     """An argument behind the last one of a call."""
     if not isinstance(node, ast.Call):
         return None
-    last: ast.AST | None = None
-    for part in (*node.args, *(keyword.value for keyword in node.keywords)):
-        if last is None or (part.end_lineno or 0, part.end_col_offset or 0) > (
-            last.end_lineno,
-            last.end_col_offset,
-        ):  # type: ignore[attr-defined]
-            last = part
     path = finding.module.path
-    if last is None:
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    ends = [(part.end_lineno or 0, part.end_col_offset or 0) for part in given]
+    if not ends:
         return Edit(path, line, end - 1, line, end - 1, text)
-    last_line: int = last.end_lineno  # type: ignore[attr-defined]
-    column = finding.module.source.column(last_line, last.end_col_offset)  # type: ignore[attr-defined]
+    last_line, offset = max(ends)
+    column = finding.module.source.column(last_line, offset)
     return Edit(path, last_line, column, last_line, column, f", {text}")

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# each look at a file makes many short-lived objects (its syntax tree): the usual thresholds would have all
-# objects visited again and again while somebody types
-_GC_THRESHOLDS = (50_000, 20, 20)
+# Each look at a file leaves a syntax tree behind, which has cycles. Rarer collections are a little faster and let
+# tens of megabytes of them pile up; measured with `tests/bench/bench_lsp.py --memory`.
+_GC_THRESHOLDS = (5_000, 5, 5)
 
 
 class RulvarServer(LanguageServer):

@@ -22,6 +22,7 @@ from rulvar.cli.workspace import Workspace
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.ports.clock import epoch_ms
 from rulvar.errors import ConfigError
+from rulvar.stores.bundle import is_blob_name
 
 if TYPE_CHECKING:
     from rulvar.contracts.entries import JournalEntry
@@ -170,7 +171,9 @@ async def _show_entry(
         )
     wire = entry.to_wire()
     ref = wire.get("transcriptRef") or wire.get("checkpointRef")
-    data = await store.transcripts.get(ref) if isinstance(ref, str) else None
+    data = None
+    if isinstance(ref, str) and is_blob_name(ref):
+        data = await store.transcripts.get(ref)
     transcript = None if data is None else _decoded(data)
     if options.json:
         terminal.document({"runId": options.run, "entry": wire, "transcript": transcript})

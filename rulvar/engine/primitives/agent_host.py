@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.capabilities import ModelCaps
+from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart
 from rulvar.contracts.stream import WireError
-from rulvar.contracts.usage import Usage
-from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.contracts.usage import ZERO_USAGE, Usage
+from rulvar.engine.branch import Place
 from rulvar.engine.calls import Claim, Opened
+from rulvar.engine.primitives.agent_tool import run_agent_tool
 from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.run import Run
 from rulvar.kernel.ledger import Reservation
-from rulvar.kernel.scope import agent_scope
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
 from rulvar.runtime.history import dump_wire
 from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import decide
-from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, invoke_tool, unknown_tool
+from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, unknown_tool
 from rulvar.tools.permissions import Decision, ToolRequest
 from rulvar.tools.tool import Tool
 
@@ -64,6 +65,7 @@ class AgentHost:
         )
         self._turn += 1
         cost = run.spend.price(self._plan.choice.reference, turn.usage)
+        run.spend.add_exchange(opened.seq, cost)
         run.budget.settle(self._place, self.reservation, cost)
         run.budget.announce()
         if run.observe:
@@ -84,13 +86,20 @@ class AgentHost:
                 cost_usd=cost,
             )
 
+    async def go_on(self, state: LoopState) -> None:
+        """Take up a call where it stopped: what its finished turns cost counts against the ceiling again."""
+        cost = self._run.spend.price(self._plan.choice.reference, state.usage)
+        self._run.spend.add_exchange(self._opened.seq, cost)
+        self._run.budget.settle(self._place, self.reservation, cost)
+        await self.checkpoint(state)
+
     async def checkpoint(self, state: LoopState) -> None:
         """Keep the state, so that a resumed call goes on here."""
         run, opened = self._run, self._opened
         await run.journal.flush()
         self.checkpoint_ref = f"{run.run_id}/ckpt/{opened.seq}"
         wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
-        await run.engine.transcripts.put(self.checkpoint_ref, dump_wire(wire))
+        await run.transcript_store.put(self.checkpoint_ref, dump_wire(wire))
 
     async def keep_transcript(self, state: LoopState) -> str:
         """Store the conversation and return its reference."""
@@ -98,7 +107,7 @@ class AgentHost:
         ref = f"{run.run_id}/t{run.transcripts}"
         run.transcripts += 1
         messages = [message.to_plain() for message in state.messages]
-        await run.engine.transcripts.put(ref, dump_wire({"messages": messages}))
+        await run.transcript_store.put(ref, dump_wire({"messages": messages}))
         return ref
 
     async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
@@ -122,7 +131,7 @@ class AgentHost:
             elif decision.verdict == "deny":
                 outcome = denied(tool, decision.reason)
             else:
-                outcome = await self._execute(tool, call)
+                outcome = await self._execute(tool, call, state)
         run.bus.emit(
             "tool:end",
             span,
@@ -142,18 +151,15 @@ class AgentHost:
         await self.checkpoint(state)
         answer = await wait_approval(self._run, self._place, self._opened, tool, call.args)
         if answer.get("decision") == "allow":
-            return await self._execute(tool, call)
+            return await self._execute(tool, call, state)
         reason = answer.get("reason")
         return denied(tool, reason if isinstance(reason, str) else None)
 
-    async def _execute(self, tool: Any, call: ToolCallPart) -> ToolOutcome:
-        # a tool is free code: a ctx call in it belongs to the agent's scope, and is refused like in a step
-        scope = agent_scope(self._opened.scope, self._opened.seq)
-        token = CURRENT_PLACE.set(self._place.at(scope=scope, step=f"tool {call.name}"))
-        try:
-            return await invoke_tool(tool, call.args)
-        finally:
-            CURRENT_PLACE.reset(token)
+    async def _execute(self, tool: Tool, call: ToolCallPart, state: LoopState) -> ToolOutcome:
+        async def keep() -> None:
+            await self.checkpoint(state)
+
+        return await run_agent_tool(self._run, self._place, self._opened, tool, call, keep)
 
     def failed(self, error: WireError, *, will_retry: bool) -> None:
         """Tell that an exchange failed."""
@@ -185,7 +191,7 @@ class AgentHost:
 
     def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the engine's model calls."""
-        return self._run.engine.model_slot()
+        return self._run.engine.model_slot(self._plan.choice.adapter_id)
 
     def on_event(self) -> Any:
         """Return a callback that emits deltas, when the call streams."""
@@ -200,11 +206,31 @@ class AgentHost:
 
 
 async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState | None:
-    """Return the state at which a dangling call stopped, or None to start at its first turn."""
-    if claim.action != "rerun" or claim.operation is None or claim.operation.terminal is not None:
+    """Return the state at which a call stopped, or None to start at its first turn.
+
+    A dangling call goes on with its accounts. One that had ended without being at fault, because the
+    money ran out, the line was down or it was cancelled, goes on at the same turn with accounts of its
+    own: what it paid before is on the entry that ended it.
+    """
+    operation = claim.operation
+    if claim.action != "rerun" or operation is None:
         return None
-    data = await run.engine.transcripts.get(f"{run.run_id}/ckpt/{opened.seq}")
-    if data is None:
+    ended = operation.terminal
+    if ended is not None and not _may_go_on(ended):
         return None
-    wire = decode_json(data)
-    return decode_checkpoint(wire) if isinstance(wire, dict) else None
+    data = await run.transcript_store.get(f"{run.run_id}/ckpt/{operation.first.seq}")
+    wire = None if data is None else decode_json(data)
+    if not isinstance(wire, dict):
+        return None
+    state = decode_checkpoint(wire)
+    if ended is not None:
+        state.usage, state.usage_approx, state.provider_calls = ZERO_USAGE, False, []
+    return state
+
+
+def _may_go_on(ended: JournalEntry) -> bool:
+    if ended.status == "cancelled":
+        return True
+    error = ended.to_wire().get("error")
+    data = error.get("data") if isinstance(error, dict) else None
+    return isinstance(data, dict) and data.get("kind") in ("budget", "transport", "rate-limit")

@@ -61,7 +61,7 @@ async def run_branches(
     group = _Group(thunks, abort_siblings)
     loop = asyncio.get_running_loop()
     for number, scope in enumerate(scopes):
-        branch = Branch(run.liveness)
+        branch = Branch(run.liveness, place.branch)
         group.branches.append(branch)
         here = place.at(branch=branch, scope=scope, span=run.next_span())
         group.tasks.append(loop.create_task(run.inside(group.run_one(number, here))))
@@ -125,10 +125,11 @@ class _Group:
 
     def _end(self, number: int, end: Any) -> None:
         self.ends[number] = end
-        self.branches[number].end()
         self._open -= 1
         if not self._open and not self._done.done():
             self._done.set_result(None)
+        # last: whoever waits for the group is woken before anybody asks whether the run stands still
+        self.branches[number].end()
 
     def _failed(self, error: BaseException, number: int) -> None:
         if self.first_error is None:

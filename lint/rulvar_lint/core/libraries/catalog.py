@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rulvar_lint.core.libraries import stdlib, third_party
+from rulvar_lint.core.libraries import stdlib, third_party, third_party_types
 from rulvar_lint.core.libraries.group import Group
 from rulvar_lint.core.words import names
 
@@ -67,13 +67,13 @@ class Catalog:
         for group in stdlib.READS:
             for path in group.paths.split():
                 self._reads[path] = Entry(group.code, group.does, group.when, group.severity)
-        self._results = {**third_party.RESULTS, **stdlib.RESULTS}
-        self._types = stdlib.TYPES | third_party.TYPES
-        self._elements = {**third_party.ELEMENTS, **stdlib.ELEMENTS}
-        self._members = {**third_party.MEMBERS, **stdlib.MEMBERS}
+        self._results = {**third_party_types.RESULTS, **stdlib.RESULTS}
+        self._types = stdlib.TYPES | third_party_types.TYPES
+        self._elements = {**third_party_types.ELEMENTS, **stdlib.ELEMENTS}
+        self._members = {**third_party_types.MEMBERS, **stdlib.MEMBERS}
         self._same = {
             f"{type_}.{member}"
-            for table in (stdlib.SAME_TYPE, third_party.SAME_TYPE)
+            for table in (stdlib.SAME_TYPE, third_party_types.SAME_TYPE)
             for type_, members in table.items()
             for member in members
         }
@@ -171,7 +171,7 @@ class Catalog:
 
 def canonical(path: str) -> str:
     """The name under which the table knows `path`."""
-    for table in (stdlib.ALIASES, third_party.ALIASES):
+    for table in (stdlib.ALIASES, third_party_types.ALIASES):
         found = table.get(path)
         if found is not None:
             return found
@@ -179,6 +179,6 @@ def canonical(path: str) -> str:
 
 
 # Packages whose awaitables and calls are known to be harmless to replay.
-_HARMLESS: Final = names("""rulvar pydantic attr attrs msgspec typing_extensions tenacity backoff stamina
-    retrying anyio trio orjson yaml jinja2 tiktoken dateutil pytest hypothesis numpy
-    pandas""")
+_HARMLESS: Final = names("""rulvar pydantic attr attrs msgspec typing_extensions tenacity
+backoff stamina retrying anyio trio orjson yaml jinja2 tiktoken dateutil pytest hypothesis numpy
+pandas""")

@@ -1,4 +1,7 @@
-"""The rules as people read them. One text serves as message, hover, `rulvar-lint rule`, documentation and test."""
+"""The rules as people read them.
+
+One text serves as message, hover, `rulvar-lint rule`, documentation and test.
+"""
 
 from __future__ import annotations
 

@@ -88,7 +88,9 @@ async def flow(ctx: Ctx, args: dict):
         severity="error",
         fix="manual",
         family="ambient",
-        summary="Replayed code asks about the host: environment, arguments, process, user, machine.",
+        summary=(
+            "Replayed code asks about the host: environment, arguments, process, user, machine."
+        ),
         advice="pass it in through args, or journal the read with `ctx.step`",
         why=(
             "The run may be resumed on another host or after a deploy with other settings. "

@@ -28,11 +28,17 @@ RULES: Final = (
         ),
         bad=(
             '{"v":1,"kind":"rulvar-vcr","hashVersion":2,"recordedAt":"2026-05-04T10:00:00.000Z"}\n'
-            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m","request":{"messages":[{"role":"user","parts":[{"type":"text","text":"Use sk-ant-api03-Zx9Zx9Zx9Zx9Zx9Zx9Zx9Zx9 to call"}]}]},"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
+            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m",'
+            '"request":{"messages":[{"role":"user","parts":[{"type":"text",'
+            '"text":"Use sk-ant-api03-Zx9Zx9Zx9Zx9Zx9Zx9Zx9Zx9 to call"}]}]},"caps":{},'
+            '"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
         ),
         good=(
             '{"v":1,"kind":"rulvar-vcr","hashVersion":2,"recordedAt":"2026-05-04T10:00:00.000Z"}\n'
-            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m","request":{"messages":[{"role":"user","parts":[{"type":"text","text":"Use [REDACTED] to call"}]}]},"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
+            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m",'
+            '"request":{"messages":[{"role":"user","parts":[{"type":"text",'
+            '"text":"Use [REDACTED] to call"}]}]},"caps":{},"events":[{"type":"text-delta",'
+            '"text":"ok"},{"type":"finish"}]}\n'
         ),
         suppress="When the text is an invented example; prefer one that nobody can mistake.",
         language="jsonl",
@@ -48,11 +54,15 @@ RULES: Final = (
         why="A cassette without kind, version, hash version and time cannot be replayed.",
         bad=(
             '{"kind":"rulvar-vcr","hashVersion":2}\n'
-            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m","request":{"messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}]},"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
+            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m",'
+            '"request":{"messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}]},'
+            '"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
         ),
         good=(
             '{"v":1,"kind":"rulvar-vcr","hashVersion":2,"recordedAt":"2026-05-04T10:00:00.000Z"}\n'
-            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m","request":{"messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}]},"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
+            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m",'
+            '"request":{"messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}]},'
+            '"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
         ),
         suppress="Never.",
         language="jsonl",
@@ -68,11 +78,15 @@ RULES: Final = (
         why="Request hashes of that version are not computed any more: nothing would match.",
         bad=(
             '{"v":1,"kind":"rulvar-vcr","hashVersion":99,"recordedAt":"2026-05-04T10:00:00.000Z"}\n'
-            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m","request":{"messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}]},"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
+            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m",'
+            '"request":{"messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}]},'
+            '"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
         ),
         good=(
             '{"v":1,"kind":"rulvar-vcr","hashVersion":2,"recordedAt":"2026-05-04T10:00:00.000Z"}\n'
-            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m","request":{"messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}]},"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
+            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m",'
+            '"request":{"messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}]},'
+            '"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
         ),
         suppress="Never.",
         language="jsonl",
@@ -120,11 +134,15 @@ def adapters():
         ),
         bad=(
             '{"v":1,"kind":"rulvar-vcr","hashVersion":2,"recordedAt":"2026-05-04T10:00:00.000Z"}\n'
-            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m","request":{"messages":[{"role":"user","parts":[{"type":"text","text":"a"}]}]},"caps":{},"events":[{"type":"text-delta","text":"cut"}]}\n'
+            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m",'
+            '"request":{"messages":[{"role":"user","parts":[{"type":"text","text":"a"}]}]},'
+            '"caps":{},"events":[{"type":"text-delta","text":"cut"}]}\n'
         ),
         good=(
             '{"v":1,"kind":"rulvar-vcr","hashVersion":2,"recordedAt":"2026-05-04T10:00:00.000Z"}\n'
-            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m","request":{"messages":[{"role":"user","parts":[{"type":"text","text":"a"}]}]},"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
+            '{"adapterId":"anthropic","requestHash":"aaaa","occurrence":0,"model":"m",'
+            '"request":{"messages":[{"role":"user","parts":[{"type":"text","text":"a"}]}]},'
+            '"caps":{},"events":[{"type":"text-delta","text":"ok"},{"type":"finish"}]}\n'
         ),
         suppress="Never.",
         language="jsonl",
