@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from rulvar.contracts.outcome import Dropped, Settled
@@ -24,8 +24,12 @@ Thunk = Callable[[], Awaitable[Any]] | Awaitable[Any]
 
 async def run_parallel(run: Run, tasks: Iterable[Thunk], *, settle: bool, abort_siblings: bool) -> list[Any]:
     """Run branches side by side; see ``Ctx.parallel``."""
-    place = run.place()
     thunks = _thunks(tasks)
+    try:
+        place = run.place()
+    except BaseException:
+        _close(thunks)
+        raise
     site = run.next_site(place.scope, "par")
     scopes = [parallel_scope(place.scope, site, number) for number in range(len(thunks))]
     if not settle:
@@ -67,6 +71,7 @@ async def run_branches(
         await group.wait()
     finally:
         place.branch.hand_over(-1)
+        _close(thunks)
     control = next((item for item in group.ends if isinstance(item, ControlFlow)), None)
     if control is not None:
         raise control
@@ -172,6 +177,13 @@ def entry_ref(result: Any) -> int | None:
     """Return the seq of the entry that holds a failure."""
     agent = getattr(result, "result", None)
     return agent.entry_ref if isinstance(agent, AgentResult) else None
+
+
+def _close(thunks: list[Thunk]) -> None:
+    """Close the coroutines of branches that never began, which nobody will await any more."""
+    for thunk in thunks:
+        if isinstance(thunk, Coroutine):
+            thunk.close()
 
 
 def _thunks(tasks: Iterable[Thunk]) -> list[Thunk]:
