@@ -7,7 +7,6 @@ is looked at next and the ones between are skipped, since nobody asks for them a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rulvar_lsp.edge.cassettes import CassetteChecker
+from rulvar_lsp.edge.collection import Collector
 from rulvar_lsp.edge.uris import path_to_uri, uri_key
 from rulvar_lsp.features.cassette import unused_rows
 from rulvar_lsp.features.diagnostics import NOTICED, Finding, lint_findings, run_findings
@@ -113,6 +113,7 @@ class Analyst:
         self._workflows: dict[str, frozenset[str]] = {}
         self._jobs: dict[str, _Job] = {}
         self._views: dict[str, _Viewed] = {}
+        self._collector = Collector(self._submit)
         self.revision = 0
         self.faults: dict[str, str] = {}  # project root -> what is wrong with its configuration
 
@@ -134,7 +135,9 @@ class Analyst:
         if job is None or job.document is not document or (fresh and job.revision != self.revision):
             if job is not None:
                 job.task.cancel()  # of no effect once the worker has begun with it
+            self._collector.wait()
             task = self._submit(self._look, document, self._place(document))
+            task.add_done_callback(lambda _: self._collector.worked())
             job = self._jobs[key] = _Job(document, self.revision, task)
         try:
             return await asyncio.shield(job.task)
@@ -193,10 +196,6 @@ class Analyst:
         # folder around it may be anybody's home
         name = "".join(c if c.isalnum() else "_" for c in document.uri)
         return Place(_NOWHERE, f"{_NOWHERE}/{name[-100:]}/{os.path.basename(path or 'untitled.py')}")
-
-    def warm_up(self) -> None:
-        """Import what the first look needs, while the client is busy with its own start."""
-        self._submit(_import_the_lint)
 
     # -- in the worker --------------------------------------------------------------------------
     def _look(self, document: Document, place: Place) -> Analysis:
@@ -346,8 +345,3 @@ def _rule_info(code: str) -> RuleInfo | None:
     from rulvar_lint import rule_info
 
     return rule_info(code)
-
-
-def _import_the_lint() -> None:
-    with contextlib.suppress(ImportError):
-        import rulvar_lsp.report  # noqa: F401
