@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from rulvar.contracts.entries import JournalEntry
@@ -33,6 +34,7 @@ from rulvar.errors import (
     RunSuspended,
     TransitionAborted,
 )
+from rulvar.kernel.admission import recorded_admissions
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 Body = TypeVar("Body", bound=Awaitable[Any])
+
+_AFTER_CANCEL = ("step", "rand")
+"""What a cancelled run may still do live, so that it can tidy up; it starts nothing that is paid or waits."""
 
 
 class Run:
@@ -94,6 +99,8 @@ class Run:
         self.cancel_reason: str | None = None
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
+        self._thread = get_ident()
+        self._admissions: Mapping[tuple[str, str], Mapping[str, Any]] | None = None
         self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
         self.waits = Waits(self)
@@ -111,8 +118,13 @@ class Run:
 
         Raises:
             RunSuspended, ReplayStopped, TransitionAborted: what calls is over and has to unwind.
-            ConfigError: a journaling call inside a step.
+            ConfigError: a journaling call inside a step, or in another thread.
         """
+        if get_ident() != self._thread:
+            raise ConfigError(
+                "ctx was called in another thread; it belongs to the thread of the run's event loop: do the work in "
+                "the thread, and call ctx with its result"
+            )
         place = CURRENT_PLACE.get()
         if place is None or place.run is not self:
             place = self.root
@@ -146,6 +158,12 @@ class Run:
     def now_iso(self) -> str:
         """Return the time that entries carry."""
         return iso_ms(self.clock.now_ms())
+
+    def recorded_admissions(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        """Return the first verdict on each child that the journal brought, by parent scope and child scope."""
+        if self._admissions is None:
+            self._admissions = recorded_admissions(self.index.decisions.get("spawn-admission", ()))
+        return self._admissions
 
     # -- matching ------------------------------------------------------------------------
 
@@ -182,6 +200,9 @@ class Run:
     ) -> Claim:
         self.observe.claimed(place.scope, call, action)
         if not self.strict:
+            if self.cancel_reason is not None and call.identity["kind"] not in _AFTER_CANCEL:
+                # a body that swallowed the cancellation may tidy up, and start nothing new
+                raise asyncio.CancelledError(self.cancel_reason)
             return Claim(action, operation)
         divergence = explain_miss(
             self.index,

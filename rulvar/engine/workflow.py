@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import typing
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from rulvar.contracts.schema import SchemaContract, schema_contract
@@ -90,7 +91,8 @@ def workflow(
 
     Args:
         name: default: the function's name.
-        args: JSON Schema or type that arguments are checked against before anything runs.
+        args: JSON Schema or type that arguments are checked against before anything runs. Default: the
+            annotation of the body's second parameter, where that is a dataclass or a pydantic model.
         model, effort, routing: defaults of the model calls in it; a call or profile overrides them.
 
     Raises:
@@ -125,6 +127,8 @@ def define_workflow(
     if not isinstance(name, str) or not name:
         raise ConfigError("workflow name: expected a non-empty string", data={"field": "name"})
     _check_body(name, body)
+    if args is None:
+        args = _annotated_args(body)
     return Workflow(
         name=name,
         body=body,
@@ -156,6 +160,18 @@ def _check_body(name: str, body: object) -> None:
     required = [p for p in positional if p.default is p.empty]
     if not variadic and (not positional or len(required) > 2):
         raise ConfigError(f"workflow {name!r}: the body takes (ctx, args) or (ctx)", data={"field": "body"})
+
+
+def _annotated_args(body: Callable[..., Any]) -> Any:
+    """Return the type that a body asks for its arguments in, when they have to be made into one."""
+    target = inspect.unwrap(body)
+    try:
+        name = list(inspect.signature(target).parameters)[1]
+        found = typing.get_type_hints(target).get(name)
+    except Exception:  # an annotation may name anything, or nothing at all: it is not ours to judge
+        return None
+    makes_one = isinstance(found, type) and (is_dataclass(found) or hasattr(found, "model_json_schema"))
+    return found if makes_one else None
 
 
 def takes_args(body: Callable[..., Any]) -> bool:

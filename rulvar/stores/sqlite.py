@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -224,13 +225,26 @@ class SqliteStore:
         try:
             if not waits:
                 connection.execute("PRAGMA wal_autocheckpoint = 0")
-            connection.execute("PRAGMA journal_mode = WAL")
+            _use_wal(connection, timeout)
             connection.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'fsync' else 'NORMAL'}")
             migrate(connection, name)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def _use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
+    """Switch a database to WAL; SQLite itself does not wait while somebody else switches the same file."""
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+        time.sleep(0.01)
 
 
 class SqliteTranscripts:
