@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rulvar.cli.stores import name_of_store
 from rulvar.contracts.ids import check_run_id, is_run_id
 from rulvar.errors import RulvarError, RunNotFoundError, StoreError
+from rulvar.stores.jsonl import JsonlFileStore
 
 if TYPE_CHECKING:
     from rulvar.contracts.entries import JournalEntry
@@ -43,14 +44,17 @@ async def list_runs(store: JournalStore) -> list[Listed]:
     Raises:
         StoreError: the store cannot be reached.
     """
+    rows: dict[str, RunMeta] = {}
+    if isinstance(store, JsonlFileStore):  # a row is of the run that its file is named after
+        return [await _listed(store, run_id, None) for run_id in await run_ids(store)]
     try:
         rows = {str(row.get("runId")): row for row in await store.list_runs()}
     except StoreError as error:
         if error.retryable:
             raise
-        rows = {}  # one that is damaged: they are read one by one
+        # one that is damaged: they are read one by one
     except (RulvarError, OSError):
-        rows = {}
+        pass
     return [await _listed(store, run_id, rows.get(run_id)) for run_id in await run_ids(store)]
 
 

@@ -15,6 +15,7 @@ from rulvar.cli.driving import run_async
 from rulvar.cli.exits import FAILED, OK
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
+from rulvar.errors import LeaseHeldError
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +39,11 @@ async def _audit(options: argparse.Namespace, terminal: Terminal) -> int:
             audit = await audit_run(runs, run_id)
             mends = options.repair and any(finding.repair is not None for finding in audit.findings)
             if mends:
-                await repair_run(runs, audit)
+                try:
+                    await repair_run(runs, audit)
+                except LeaseHeldError as error:
+                    mends = False
+                    terminal.say(("warning: ", "yellow"), f"not repaired: {error.message}")
             audits.append((audit, mends))
     left = sum(
         1
