@@ -109,9 +109,9 @@ def _complain(error: Exception, terminal: Terminal) -> int:
     else:
         message = f"internal error: {type(error).__name__}: {error}; set {TRACEBACK}=1 to see where"
         wire = {"code": "internal", "message": message}
+    terminal.say("rulvar: ", ("error: ", "red"), wire["message"])
     if terminal.json_output:
         terminal.document({"error": wire})
-    terminal.say("rulvar: ", ("error: ", "red"), wire["message"])
     return USAGE
 
 

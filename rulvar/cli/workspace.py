@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import inspect
 import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,12 +72,15 @@ class Workspace:
         if place is None and self._has_engine:
             from rulvar.stores.memory import InMemoryStore
 
-            async with await self._engine_for_its_store() as engine:
+            with contextlib.redirect_stdout(sys.stderr):  # the result is not the project's to write
+                engine = await self._engine_for_its_store()
+            async with engine:
                 if not isinstance(engine.store, InMemoryStore):
                     yield Runs(engine.store, engine.transcripts, name_of_store(engine.store), engine)
                     return
         place = place or self._default_place()
-        store = place.open_to_write() if writes else place.open_existing(repair=False)
+        with contextlib.redirect_stdout(sys.stderr):
+            store = place.open_to_write() if writes else place.open_existing(repair=False)
         try:
             yield Runs(store, transcripts_beside(store), name_of_store(store))
         finally:

@@ -173,7 +173,10 @@ class NetworkGuard:
 
 def _see(event: str, args: tuple[Any, ...]) -> None:
     """Hear of everything that is audited in the process; nearly all of it is something else."""
-    if not event.startswith("socket.") or not _GUARDS:
+    if not event.startswith("socket."):
+        return
+    innermost = _GUARDS[-1:]
+    if not innermost:
         return
     address_of = _ADDRESSES.get(event)
     if address_of is None:
@@ -183,7 +186,7 @@ def _see(event: str, args: tuple[Any, ...]) -> None:
         return
     host, port = address
     if not is_loopback(host):
-        _GUARDS[-1].refuse(event, host, port)
+        innermost[0].refuse(event, host, port)
 
 
 def _peer(args: tuple[Any, ...]) -> tuple[Any, Any] | None:

@@ -22,7 +22,7 @@ CONFIGURED = {
     "sqlite url": ("pyproject.toml", '[tool.rulvar]\nstore = "sqlite:///kept/all"\n', "all"),
     "sqlite of an engine": (
         "rulvar_config.py",
-        "from rulvar import Engine\nfrom rulvar.stores import SqliteStore\n"
+        "from rulvar import Engine\nfrom rulvar.stores import SqliteStore\nprint('loaded')\n"
         "def engine():\n    return Engine(journal=SqliteStore('own.db'))\n",
         "own.db",
     ),
@@ -34,6 +34,7 @@ CONFIGURED = {
     "postgres": ("pyproject.toml", '[tool.rulvar]\nstore = "$RUNS_DSN"\n', "postgresql://tests@127.0.0.1"),
 }
 STORING = """
+print("what code of the project says")
 from rulvar.stores import LocalKeys, SealedStore, SqliteStore
 
 def make():
