@@ -1,0 +1,55 @@
+"""Whether a provider takes an agent's tools and answer: checked when the agent is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rulvar.contracts.messages import ToolContract
+from rulvar.contracts.strictness import StrictIssue, strict_issues
+from rulvar.errors import ConfigError
+
+__all__ = ["MAX_TOOLS", "check_agent_shape"]
+
+MAX_TOOLS = 128
+
+
+def check_agent_shape(
+    tools: Sequence[ToolContract], output: Any, media: Sequence[str], seen: Sequence[str]
+) -> None:
+    """Check an agent against the strict rules that the providers share.
+
+    Args:
+        tools: what the agent may call.
+        output: JSON Schema of its answer, or None when it has none.
+        media: media types of its input.
+        seen: prefixes of the media types that the model can see.
+
+    Raises:
+        ConfigError: something is refused; the message names it and its field.
+    """
+    if len(tools) > MAX_TOOLS:
+        raise ConfigError(f"tools: {len(tools)}, and a provider takes {MAX_TOOLS}", data={"field": "tools"})
+    for tool in tools:
+        _check(f"tool {tool.name!r} input", tool.parameters)
+    if output is None:
+        raise ConfigError("output: the answer has no JSON Schema", data={"field": "output"})
+    _check("output", output)
+    for kind in media:
+        if not kind.startswith(tuple(seen)):
+            raise ConfigError(f"input: the model cannot see {kind}", data={"field": "input"})
+
+
+def _check(where: str, schema: Any) -> None:
+    issues = strict_issues(schema if isinstance(schema, Mapping) else None)
+    if issues:
+        raise _refused(where, issues)
+
+
+def _refused(where: str, issues: list[StrictIssue]) -> ConfigError:
+    first = issues[0]
+    more = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
+    return ConfigError(
+        f"{where} at {first.pointer or '/'}: {first.message}{more}; strict_schema() makes such a schema strict",
+        data={"field": first.name or where, "pointer": first.pointer, "where": where},
+    )
