@@ -55,6 +55,9 @@ if TYPE_CHECKING:
         FinishInfo as FinishInfo,
     )
     from rulvar.contracts.stream import (
+        PartialUsage as PartialUsage,
+    )
+    from rulvar.contracts.stream import (
         ReasoningDelta as ReasoningDelta,
     )
     from rulvar.contracts.stream import (
@@ -100,7 +103,10 @@ if TYPE_CHECKING:
     from rulvar.stores.jsonl import JsonlFileStore as JsonlFileStore
     from rulvar.stores.memory import InMemoryStore as InMemoryStore
     from rulvar.stores.transcripts import FileTranscriptStore as FileTranscriptStore
-    from rulvar.tools.gate import Permissions as Permissions
+    from rulvar.tools.gate import evaluate_permission as evaluate_permission
+    from rulvar.tools.permissions import Decision as Decision
+    from rulvar.tools.permissions import Permissions as Permissions
+    from rulvar.tools.permissions import ToolRequest as ToolRequest
     from rulvar.tools.tool import (
         ModelRetry as ModelRetry,
     )
@@ -123,6 +129,7 @@ _HOMES = {
     "ChatRequest": "rulvar.contracts.messages",
     "CostReport": "rulvar.contracts.outcome",
     "Ctx": "rulvar.engine.ctx",
+    "Decision": "rulvar.tools.permissions",
     "Dropped": "rulvar.contracts.outcome",
     "Engine": "rulvar.engine.engine",
     "Event": "rulvar.contracts.events",
@@ -136,8 +143,9 @@ _HOMES = {
     "ModelRetry": "rulvar.tools.tool",
     "Msg": "rulvar.contracts.messages",
     "Outcome": "rulvar.contracts.outcome",
+    "PartialUsage": "rulvar.contracts.stream",
     "Pending": "rulvar.contracts.outcome",
-    "Permissions": "rulvar.tools.gate",
+    "Permissions": "rulvar.tools.permissions",
     "Preview": "rulvar.contracts.outcome",
     "ReasoningDelta": "rulvar.contracts.stream",
     "ResumeHandle": "rulvar.engine.handle",
@@ -153,12 +161,14 @@ _HOMES = {
     "ToolCallStart": "rulvar.contracts.stream",
     "ToolContract": "rulvar.contracts.messages",
     "ToolRefusal": "rulvar.tools.tool",
+    "ToolRequest": "rulvar.tools.permissions",
     "Usage": "rulvar.contracts.usage",
     "UsageLimits": "rulvar.runtime.limits",
     "UsageUpdate": "rulvar.contracts.stream",
     "WireError": "rulvar.contracts.stream",
     "Workflow": "rulvar.engine.workflow",
     "define_workflow": "rulvar.engine.workflow",
+    "evaluate_permission": "rulvar.tools.gate",
     "tool": "rulvar.tools.tool",
     "workflow": "rulvar.engine.workflow",
 }
@@ -172,6 +182,7 @@ __all__ = [
     "ChatRequest",
     "CostReport",
     "Ctx",
+    "Decision",
     "Dropped",
     "Engine",
     "Event",
@@ -185,6 +196,7 @@ __all__ = [
     "ModelRetry",
     "Msg",
     "Outcome",
+    "PartialUsage",
     "Pending",
     "Permissions",
     "Preview",
@@ -202,12 +214,14 @@ __all__ = [
     "ToolCallStart",
     "ToolContract",
     "ToolRefusal",
+    "ToolRequest",
     "Usage",
     "UsageLimits",
     "UsageUpdate",
     "WireError",
     "Workflow",
     "define_workflow",
+    "evaluate_permission",
     "tool",
     "workflow",
 ]

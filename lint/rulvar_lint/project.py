@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.config import Config, load
 from rulvar_lint.core import region
 from rulvar_lint.core.comments import Comments, read_comments
 from rulvar_lint.core.decls import Module
+from rulvar_lint.core.diagnostic import Diagnostic
 from rulvar_lint.core.files import ModuleIndex, walk
 from rulvar_lint.core.libraries.catalog import Catalog
 from rulvar_lint.core.machine import Machine
@@ -24,11 +26,14 @@ from rulvar_lint.rules.wording import word
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import FunctionDecl
-    from rulvar_lint.core.diagnostic import Diagnostic
-    from rulvar_lint.core.findings import Finding
+    from rulvar_lint.core.findings import Key
     from rulvar_lint.core.values import Func
 
 _MARKS: Final = (b"rulvar", b"RLV")
+_REPLAYED: Final = re.compile(rb"ctx|workflow|machine", re.I)
+_IMPORT: Final = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))", re.M
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +73,37 @@ class Unit:
     __slots__ = ("deps", "findings", "reached", "used", "words", "workflows")
 
     def __init__(self) -> None:
-        self.findings: dict[tuple[str, int, str], Finding] = {}
-        self.used: set[tuple[str, int, str]] = set()
+        self.findings: dict[Key, Diagnostic] = {}
+        self.used: set[Key] = set()
         self.deps: frozenset[str] = frozenset()
         self.reached: frozenset[str] = frozenset()
         self.words: frozenset[str] = frozenset()
-        self.workflows: list[FunctionDecl] = []
+        self.workflows: list[WorkflowSpan] = []
+
+    def to_json(self) -> dict[str, Any]:
+        """The unit as the cache keeps it."""
+        return {
+            "findings": [item.to_json() for item in self.findings.values()],
+            "used": sorted(self.used),
+            "deps": sorted(self.deps),
+            "reached": sorted(self.reached),
+            "words": sorted(self.words),
+            "workflows": [[w.name, w.line, w.column, w.end_line] for w in self.workflows],
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Unit:
+        """The unit that `to_json` wrote."""
+        unit = Unit()
+        for entry in data["findings"]:
+            item = Diagnostic.from_json(entry)
+            unit.findings[(item.path, item.line, item.code)] = item
+        unit.used = {(path, line, code) for path, line, code in data["used"]}
+        unit.deps = frozenset(data["deps"])
+        unit.reached = frozenset(data["reached"])
+        unit.words = frozenset(data["words"])
+        unit.workflows = [WorkflowSpan(*entry) for entry in data["workflows"]]
+        return unit
 
 
 class Project:
@@ -82,12 +112,13 @@ class Project:
     Args:
         root: folder that paths are relative to.
         config: settings; None reads `[tool.rulvar.lint]` of the root's pyproject.toml.
+        files: paths relative to the root, when they have been listed already.
 
     Raises:
         ConfigError: the configuration cannot be used.
     """
 
-    def __init__(self, root: Path, config: Config | None = None) -> None:
+    def __init__(self, root: Path, config: Config | None = None, files: Iterable[str] | None = None) -> None:
         self.root = Path(root).resolve()
         self.config = load(self.root, CODES) if config is None else config
         self._overlays: dict[str, bytes] = {}
@@ -95,6 +126,7 @@ class Project:
         self._modules: dict[str, Module | None] = {}
         self._units: dict[str, Unit] = {}
         self._index: ModuleIndex | None = None
+        self._files = None if files is None else list(files)
         self._cassettes: set[str] = set()
         self._catalog = Catalog(dict(self.config.effects))
         self._machine = Machine(self, self._catalog, hooks())
@@ -120,7 +152,7 @@ class Project:
         if self._index is None:
             paths = []
             config = self.config
-            for path, _ in walk(self.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore):
+            for path in self._list():
                 if path.endswith(".py"):
                     paths.append(path)
                 elif config.is_cassette(path):
@@ -129,6 +161,12 @@ class Project:
             for path in self._overlays:
                 self._note(path)
         return self._index
+
+    def _list(self) -> Iterable[str]:
+        if self._files is not None:
+            return self._files
+        config = self.config
+        return [path for path, _ in walk(self.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore)]
 
     def _source_roots(self, paths: list[str]) -> list[str]:
         roots = list(self.config.src)
@@ -255,36 +293,31 @@ class Project:
 
     def _is_candidate(self, path: str) -> bool:
         data = self._sources_text(path)
-        return any(mark in data for mark in _MARKS) or self._uses_reexports(path, data)
+        return any(mark in data for mark in _MARKS) or self._uses(path, data, self._marked())
 
-    def _uses_reexports(self, path: str, data: bytes) -> bool:
-        """Whether a file that does not mention rulvar imports from one that does."""
-        if b"ctx" not in data.lower() and b"workflow" not in data.lower() and b"machine" not in data.lower():
+    def _marked(self) -> set[str]:
+        """The files that mention rulvar."""
+        return {path for path in self.index if b"rulvar" in self._sources_text(path)}
+
+    def candidates(self) -> list[str]:
+        """The files that can hold replayed code: those that mention rulvar, and those that import from one that
+        does, since a decorator or a type can be handed on."""
+        texts = {path: self._sources_text(path) for path in sorted(self.index)}
+        found = {path for path, data in texts.items() if any(mark in data for mark in _MARKS)}
+        fresh = {path for path in found if b"rulvar" in texts[path]}
+        while fresh:
+            fresh = {path for path, data in texts.items() if path not in found and self._uses(path, data, fresh)}
+            found |= fresh
+        return sorted(found)
+
+    def _uses(self, path: str, data: bytes, targets: set[str]) -> bool:
+        """Whether a file imports one of the targets and may define replayed code."""
+        if not targets or not _REPLAYED.search(data):
             return False
-        source = self.source(path)
-        tree = source.parse() if source is not None else None
-        if not isinstance(tree, ast.Module):
-            return False
-        for node in ast.walk(tree):
-            names: list[str] = []
-            if isinstance(node, ast.ImportFrom):
-                names = [self._imported_name(path, node)]
-                names += [f"{names[0]}.{alias.name}" for alias in node.names]
-            elif isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            for name in names:
-                target = self.index.find(name, path)
-                if target and b"rulvar" in self._sources_text(target):
-                    return True
+        for name in imported_names(path, data):
+            if self.index.find(name, path) in targets:
+                return True
         return False
-
-    @staticmethod
-    def _imported_name(path: str, node: ast.ImportFrom) -> str:
-        if not node.level:
-            return node.module or ""
-        parts = path.split("/")[:-1]
-        base = parts[: len(parts) - (node.level - 1)]
-        return "/" + "/".join([*base, *(node.module or "").split(".")] if node.module else base)
 
     def unit(self, path: str) -> Unit:
         """The analysis that begins in one file."""
@@ -296,7 +329,7 @@ class Project:
     def _analyse(self, path: str) -> Unit:
         unit = Unit()
         machine = self._machine
-        machine.findings = unit.findings
+        machine.findings = {}
         machine.used = unit.used
         machine.log = []
         machine.region_files = set()
@@ -310,6 +343,7 @@ class Project:
                 pass
             finally:
                 sys.setrecursionlimit(limit)
+        unit.findings = {key: word(finding) for key, finding in machine.findings.items()}
         unit.reached = frozenset(machine.region_files | {path})
         unit.deps = frozenset(_closure(machine.edges, path))
         unit.words = frozenset(word_ for name in unit.deps for word_ in machine.words.get(name, ()))
@@ -323,7 +357,7 @@ class Project:
         for func in found:
             region.analyse(machine, func)
         unit.workflows = [
-            decl
+            _workflow(decl)
             for decl in machine.registered
             if decl.module is module and decl.flags & {"workflow", "transition", "machine"}
         ]
@@ -341,13 +375,14 @@ class Project:
             self.unit(other)
         if self._is_candidate(name):
             self.unit(name)
-        return self._diagnostics(name, [unit for unit in self._units.values() if name in unit.reached or name in unit.deps])
+        units = [unit for unit in self._units.values() if name in unit.deps]
+        return self._diagnostics(name, units, {entry for unit in units for entry in unit.used})
 
     def _readers(self, name: str) -> list[str]:
         """Files that may reach into this one: they mention its module by name."""
         parts = name.removesuffix(".py").split("/")
         stem = parts[-2] if parts[-1] == "__init__" and len(parts) > 1 else parts[-1]
-        return [path for path in self.mentions(stem) if path != name and self._is_candidate(path)]
+        return [path for path in self.mentions(stem) if path != name and b"rulvar" in self._sources_text(path)]
 
     def _ensure(self, name: str) -> None:
         if name not in self.index:
@@ -359,49 +394,83 @@ class Project:
         for name in wanted or ():
             if name not in self.index and (name in self._overlays or (self.root / name).is_file()):
                 self._note(name)
-        for path in sorted(self.index):
-            if self._is_candidate(path):
-                self.unit(path)
-        found: list[Diagnostic] = []
-        for path in sorted(self.index):
-            if wanted is None or _is_wanted(path, wanted):
-                found += self._diagnostics(path, list(self._units.values()))
-        for path in sorted(self._cassettes):
-            source = self.source(path) if wanted is None or _is_wanted(path, wanted) else None
-            if source is not None:
-                found += self._filter(cassettes.check_cassette(source))
+        report = self.report({path: self.unit(path) for path in self.candidates()})
+        found = [
+            item
+            for path, items in report.items()
+            if wanted is None or _is_wanted(path, wanted)
+            for item in items
+        ]
         return sorted(found, key=lambda item: item.sort_key)
 
-    def _diagnostics(self, path: str, units: list[Unit]) -> list[Diagnostic]:
+    def units(self, paths: Iterable[str], *, release: bool = False) -> dict[str, Unit]:
+        """The analyses that begin in the given files. With `release`, what only they needed is forgotten."""
+        found = {}
+        for path in paths:
+            found[path] = self.unit(path)
+            if release:
+                self._release(path)
+        return found
+
+    def _release(self, path: str) -> None:
+        """Forget the tree of a file that nothing else has used."""
+        if any(path in targets for targets in self._machine.edges.values()):
+            return
+        module = self._modules.get(path)
+        if module is None:
+            return
+        for decl in module.decls.values():
+            self._machine.registered.pop(decl, None)
+            self._machine.registrars.pop(decl, None)
+        del self._modules[path]
+        self._machine.log = []
+        self._machine.findings = {}
+        source = self._sources.get(path)
+        if source is not None:
+            source.release_tree()
+
+    def report(self, units: dict[str, Unit]) -> dict[str, list[Diagnostic]]:
+        """Path to the findings in it, for all files that have any."""
+        by_path: dict[str, list[Unit]] = {}
+        used: set[Key] = set()
+        for unit in units.values():
+            used |= unit.used
+            for path in {key[0] for key in unit.findings}:
+                by_path.setdefault(path, []).append(unit)
+        found: dict[str, list[Diagnostic]] = {}
+        for path in sorted(units.keys() | by_path.keys()):
+            items = self._diagnostics(path, by_path.get(path, []), set(used))
+            if items:
+                found[path] = items
+        for path in sorted(self._cassettes):
+            source = self.source(path)
+            items = self._filter(cassettes.check_cassette(source)) if source is not None else []
+            if items:
+                found[path] = items
+        return found
+
+    def _diagnostics(self, path: str, units: Iterable[Unit], used: set[Key]) -> list[Diagnostic]:
         source = self.source(path)
         if source is None:
             return []
-        merged: dict[tuple[str, int, str], Finding] = {}
-        used: set[tuple[str, int, str]] = set()
+        merged: dict[Key, Diagnostic] = {}
         for unit in units:
-            used |= unit.used
             for key, finding in unit.findings.items():
                 if key[0] == path:
                     merged.setdefault(key, finding)
+        if not merged and not any(mark in source.data for mark in _MARKS):
+            return []
         module = self._modules.get(path)
         if module is None:
-            if not any(mark in source.data for mark in _MARKS):
-                return []
             tree = source.parse()
             if isinstance(tree, ParseFailure):
                 return self._filter([comment_rules.syntax_error(source, tree)])
         comments = module.comments if module is not None else read_comments(source)
         found = self._unsuppressed(merged, comments, used)
-        result = [word(finding) for finding in found]
-        result += comment_rules.judge(source, comments, used, CODES, self._is_on)
-        return sorted(self._filter(result), key=lambda item: item.sort_key)
+        found += comment_rules.judge(source, comments, used, CODES, self._is_on)
+        return sorted(self._filter(found), key=lambda item: item.sort_key)
 
-    def _unsuppressed(
-        self,
-        findings: dict[tuple[str, int, str], Finding],
-        comments: Comments,
-        used: set[tuple[str, int, str]],
-    ) -> list[Finding]:
+    def _unsuppressed(self, findings: dict[Key, Diagnostic], comments: Comments, used: set[Key]) -> list[Diagnostic]:
         found = []
         for (path, line, code), finding in findings.items():
             if not self._is_on(code):
@@ -429,13 +498,7 @@ class Project:
         self._ensure(name)
         if not self._is_candidate(name):
             return []
-        spans = []
-        for decl in self.unit(name).workflows:
-            node = decl.node
-            source = decl.module.source
-            column = source.column(node.lineno, node.col_offset)
-            spans.append(WorkflowSpan(decl.qualname, node.lineno, column, node.end_lineno or node.lineno))
-        return sorted(spans, key=lambda span: (span.line, span.column))
+        return sorted(self.unit(name).workflows, key=lambda span: (span.line, span.column))
 
     def ctx_calls(self, path: str | Path) -> list[CtxCallSpan]:
         """The journaled calls on ctx in a file."""
@@ -449,6 +512,12 @@ class Project:
             return []
         found = [_span(module.source, node, kind) for node, kind in module.ctx_calls.items()]
         return sorted(found, key=lambda span: (span.line, span.column))
+
+
+def _workflow(decl: FunctionDecl) -> WorkflowSpan:
+    node = decl.node
+    column = decl.module.source.column(node.lineno, node.col_offset)
+    return WorkflowSpan(decl.qualname, node.lineno, column, node.end_lineno or node.lineno)
 
 
 def _span(source: Source, node: ast.Call, kind: str) -> CtxCallSpan:
@@ -476,6 +545,25 @@ def _span(source: Source, node: ast.Call, kind: str) -> CtxCallSpan:
         texts.get("label"),
         texts.get("agent_type"),
     )
+
+
+def imported_names(path: str, data: bytes) -> list[str]:
+    """Names of the modules that a file may import, read off its text."""
+    found: list[str] = []
+    for match in _IMPORT.finditer(data):
+        if match[3] is not None:
+            found += [part.split()[0] for part in match[3].decode("utf-8", "replace").split(",") if part.split()]
+            continue
+        base = match[1].decode("utf-8", "replace")
+        if base.startswith("."):
+            level = len(base) - len(base.lstrip("."))
+            folders = path.split("/")[:-1]
+            kept = folders[: len(folders) - (level - 1)]
+            base = "/" + "/".join([*kept, *base[level:].split(".")] if base[level:] else kept)
+        found.append(base)
+        names = re.findall(r"\w+", match[2].decode("utf-8", "replace"))
+        found += [f"{base}.{name}" for name in names if name != "as"]
+    return found
 
 
 def _closure(edges: dict[str, set[str]], path: str) -> set[str]:

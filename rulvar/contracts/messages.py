@@ -18,6 +18,7 @@ __all__ = [
     "Msg",
     "Part",
     "ProviderRawPart",
+    "Tagged",
     "TextPart",
     "ToolCallPart",
     "ToolChoice",
@@ -69,13 +70,22 @@ def _with_lists(value: Any) -> Any:
     return [_with_lists(item) for item in value] if kind is tuple or kind is list else value
 
 
-class TextPart(Wire, frozen=True, kw_only=True, tag_field="type", tag="text"):
+class Tagged(Wire, frozen=True, kw_only=True):
+    """One variant of a union; its JSON says which in ``type``."""
+
+    @property
+    def type(self) -> str:
+        """The name of the variant on the wire."""
+        return str(self.__struct_config__.tag)
+
+
+class TextPart(Tagged, frozen=True, kw_only=True, tag_field="type", tag="text"):
     """A piece of text."""
 
     text: str
 
 
-class ImagePart(Wire, frozen=True, kw_only=True, tag_field="type", tag="image"):
+class ImagePart(Tagged, frozen=True, kw_only=True, tag_field="type", tag="image"):
     """An image: its media type, and its data as base64 text or as bytes.
 
     Bytes go over the wire as an object of index to byte, which is how they are hashed and recorded.
@@ -85,7 +95,7 @@ class ImagePart(Wire, frozen=True, kw_only=True, tag_field="type", tag="image"):
     data: Any
 
 
-class ToolCallPart(Wire, frozen=True, kw_only=True, tag_field="type", tag="tool-call"):
+class ToolCallPart(Tagged, frozen=True, kw_only=True, tag_field="type", tag="tool-call"):
     """A call that the model asked for; ``id`` is minted by the library."""
 
     id: str
@@ -93,7 +103,7 @@ class ToolCallPart(Wire, frozen=True, kw_only=True, tag_field="type", tag="tool-
     args: Any
 
 
-class ToolResultPart(Wire, frozen=True, kw_only=True, tag_field="type", tag="tool-result"):
+class ToolResultPart(Tagged, frozen=True, kw_only=True, tag_field="type", tag="tool-result"):
     """The answer to the tool call of the same id."""
 
     id: str
@@ -102,7 +112,7 @@ class ToolResultPart(Wire, frozen=True, kw_only=True, tag_field="type", tag="too
     is_error: bool | None = None
 
 
-class ProviderRawPart(Wire, frozen=True, kw_only=True, tag_field="type", tag="provider-raw"):
+class ProviderRawPart(Tagged, frozen=True, kw_only=True, tag_field="type", tag="provider-raw"):
     """An opaque block of one provider family that must survive a round trip."""
 
     provider: str

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rulvar.contracts.messages import Wire
+from rulvar.contracts.messages import Tagged, Wire
 from rulvar.contracts.usage import Usage
 
 __all__ = [
@@ -68,46 +68,46 @@ class PartialUsage(Wire, frozen=True, kw_only=True):
     cache_write1h_tokens: int | None = None
 
 
-class TextDelta(Wire, frozen=True, kw_only=True, tag_field="type", tag="text-delta"):
+class TextDelta(Tagged, frozen=True, kw_only=True, tag_field="type", tag="text-delta"):
     """More text of the answer."""
 
     text: str
 
 
-class ReasoningDelta(Wire, frozen=True, kw_only=True, tag_field="type", tag="reasoning-delta"):
+class ReasoningDelta(Tagged, frozen=True, kw_only=True, tag_field="type", tag="reasoning-delta"):
     """More text of the model's reasoning."""
 
     text: str
 
 
-class ToolCallStart(Wire, frozen=True, kw_only=True, tag_field="type", tag="tool-call-start"):
+class ToolCallStart(Tagged, frozen=True, kw_only=True, tag_field="type", tag="tool-call-start"):
     """The model begins a tool call."""
 
     id: str
     name: str
 
 
-class ToolCallDelta(Wire, frozen=True, kw_only=True, tag_field="type", tag="tool-call-delta"):
+class ToolCallDelta(Tagged, frozen=True, kw_only=True, tag_field="type", tag="tool-call-delta"):
     """More text of a tool call's arguments."""
 
     id: str
     args_text_delta: str
 
 
-class ToolCallEnd(Wire, frozen=True, kw_only=True, tag_field="type", tag="tool-call-end"):
+class ToolCallEnd(Tagged, frozen=True, kw_only=True, tag_field="type", tag="tool-call-end"):
     """A tool call is complete; ``args`` is any JSON value, null included."""
 
     id: str
     args: Any
 
 
-class UsageUpdate(Wire, frozen=True, kw_only=True, tag_field="type", tag="usage"):
+class UsageUpdate(Tagged, frozen=True, kw_only=True, tag_field="type", tag="usage"):
     """Token counts before the end of the stream."""
 
     usage: PartialUsage
 
 
-class Finish(Wire, frozen=True, kw_only=True, tag_field="type", tag="finish"):
+class Finish(Tagged, frozen=True, kw_only=True, tag_field="type", tag="finish"):
     """The terminal event of an answered call."""
 
     finish: FinishInfo
@@ -115,7 +115,7 @@ class Finish(Wire, frozen=True, kw_only=True, tag_field="type", tag="finish"):
     provider_metadata: dict[str, Any] | None = None
 
 
-class StreamError(Wire, frozen=True, kw_only=True, tag_field="type", tag="error"):
+class StreamError(Tagged, frozen=True, kw_only=True, tag_field="type", tag="error"):
     """The terminal event of a failed call."""
 
     error: WireError

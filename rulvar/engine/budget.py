@@ -120,11 +120,16 @@ class Budget:
             return None
         least = max(1, caps.min_output_tokens_per_turn or 1)
         if tokens < least:
-            account = self.ledger.account(reservation.account.name)
-            raise self._exhausted(
-                Denial(account.name, account.ceiling or 0, account.spent, account.reserved, 0)
-            )
+            raise self._exhausted(self._denial(reservation))
         return int(tokens)
+
+    def affords(self, reservation: Reservation, cost_usd: float | None) -> bool:
+        """Whether every account of a call's chain pays for what an exchange has cost so far."""
+        rest = self.ledger.affordable(reservation)
+        if rest is None or not cost_usd or cost_usd <= rest:
+            return True
+        self._exhausted(self._denial(reservation))  # the run ends exhausted, whoever catches the error
+        return False
 
     def announce(self) -> None:
         """Emit the state of the run's account."""
@@ -151,6 +156,10 @@ class Budget:
         return Remaining(
             usd=None if left is None else usd(left), spawns=self._defaults.max_spawns - self.spawned
         )
+
+    def _denial(self, reservation: Reservation) -> Denial:
+        account = self.ledger.account(reservation.account.name)
+        return Denial(account.name, account.ceiling or 0, account.spent, account.reserved, 0)
 
     def _exhausted(self, denial: Denial) -> BudgetExhaustedError:
         error = BudgetExhaustedError(

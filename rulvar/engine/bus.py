@@ -8,6 +8,7 @@ from typing import Any
 
 from rulvar.contracts.events import Event
 from rulvar.contracts.ports.clock import Clock, iso_ms
+from rulvar.contracts.redaction import Redactor
 
 __all__ = ["EventBus"]
 
@@ -17,7 +18,7 @@ Listener = Callable[[Event], None]
 class EventBus:
     """Events of one handle, in order and without gaps, however late a reader comes.
 
-    Emitting never waits and never raises: a listener that throws is cut off and the error kept.
+    Credentials in an event's texts are masked when it is read. Emitting never waits and never raises: a listener that throws is cut off and the error kept.
     """
 
     def __init__(self, run_id: str, first_seq: int, clock: Clock) -> None:
@@ -25,6 +26,7 @@ class EventBus:
         self._first_seq = first_seq
         self._clock = clock
         self._raw: list[tuple[str, int, str, str | None, bool, dict[str, Any]]] = []
+        self._redactor = Redactor()
         self._listeners: list[tuple[str, Listener]] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._closed = False
@@ -86,7 +88,7 @@ class EventBus:
         if replayed:
             wire["replayed"] = True
         wire["type"] = type_
-        wire.update(fields)
+        wire.update(self._redactor.redact(fields).value)
         return Event(wire)
 
     def _notify(self, type_: str) -> None:

@@ -37,7 +37,7 @@ from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
 from rulvar.runtime.retry import RetryPolicy
 from rulvar.stores.memory import InMemoryStore
-from rulvar.tools.gate import Permissions
+from rulvar.tools.permissions import Permissions
 
 __all__ = ["Engine"]
 
@@ -51,7 +51,7 @@ class Engine:
         transcripts: where conversations and checkpoints are kept; beside the journal unless told otherwise.
         routing: role to model reference; ``{"loop": "fake:fake-model"}`` serves plain calls.
         profiles: agent type to AgentProfile or mapping.
-        permissions: rules of the tool gate: ``deny``, ``ask``, ``allow``, ``default``.
+        permissions: rules of the tool gate, or a preset: ``strict``, ``standard``, ``open``; see Permissions.
         pricing: model reference to price table, over what the adapter declares.
         budget_defaults: bounds of every run; see BudgetDefaults.
         concurrency: how many model calls may be under way at once; None is no bound.
@@ -71,7 +71,7 @@ class Engine:
         transcripts: TranscriptStore | None = None,
         routing: Mapping[str, Any] | None = None,
         profiles: Mapping[str, AgentProfile | Mapping[str, Any]] | None = None,
-        permissions: Permissions | Mapping[str, Any] | None = None,
+        permissions: Permissions | Mapping[str, Any] | str | None = None,
         pricing: Mapping[str, ModelPricing | Mapping[str, Any]] | None = None,
         budget_defaults: BudgetDefaults | Mapping[str, Any] | None = None,
         concurrency: int | None = None,

@@ -9,6 +9,9 @@ from typing import Any, Literal
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import ConfigError
+from rulvar.runtime.history import Compaction
+from rulvar.runtime.limits import UsageLimits
+from rulvar.runtime.retry import RetryPolicy
 from rulvar.tools.tool import Tool
 
 __all__ = ["AgentProfile", "AgentResult"]
@@ -26,6 +29,8 @@ class AgentProfile:
         schema: shape of its answer.
         limits, retry, fallback, est_cost: see ``ctx.agent``.
         routing: role to model reference.
+        compaction: when a long conversation is shortened; ``Compaction`` or ``{at, keep_turns}``. None is
+            never.
     """
 
     model: Any = None
@@ -39,13 +44,14 @@ class AgentProfile:
     est_cost: float | None = None
     routing: Mapping[str, Any] | None = None
     description: str | None = None
+    compaction: Any = None
 
     @classmethod
     def of(cls, name: str, profile: AgentProfile | Mapping[str, Any]) -> AgentProfile:
         """Return a profile from a mapping of the attribute names.
 
         Raises:
-            ConfigError: an unknown field.
+            ConfigError: an unknown field, or a bound out of range; names the field.
         """
         if isinstance(profile, AgentProfile):
             return profile
@@ -62,6 +68,11 @@ class AgentProfile:
         values = dict(profile)
         tools: Iterable[Tool] = values.get("tools") or ()
         values["tools"] = tuple(tools)
+        if "limits" in values:
+            values["limits"] = UsageLimits.of(values["limits"], f"{where}.limits")
+        if values.get("retry") is not None:
+            values["retry"] = RetryPolicy.of(values["retry"], f"{where}.retry")
+        values["compaction"] = Compaction.of(values.get("compaction"), f"{where}.compaction")
         return cls(**values)
 
 

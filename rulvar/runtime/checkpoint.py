@@ -27,6 +27,7 @@ class LoopState:
     tool_calls_used: int = 0
     schema_attempts: int = 0
     provider_calls: list[dict[str, Any]] = field(default_factory=list)
+    compactions: list[dict[str, Any]] = field(default_factory=list)
 
 
 def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, 
         "usageByModel": [{"servedBy": reference, "usage": usage, "role": role}],
         "toolCallsUsed": state.tool_calls_used,
         "schemaAttempts": state.schema_attempts,
-        "compaction": [],
+        "compaction": list(state.compactions),
         "providerCalls": list(state.provider_calls),
     }
 
@@ -62,4 +63,5 @@ def decode_checkpoint(wire: Mapping[str, Any]) -> LoopState:
         tool_calls_used=wire.get("toolCallsUsed", 0),
         schema_attempts=wire.get("schemaAttempts", 0),
         provider_calls=calls,
+        compactions=list(wire.get("compaction", ())),
     )

@@ -19,13 +19,19 @@ class UsageLimits:
         max_turns: model turns.
         max_tool_calls: tool calls over all turns; None is no bound.
         max_output_tokens_per_turn: sent to the provider with every turn; None leaves it to the model.
+        max_idle_turns: turns in a row that ask the same of the same tools and are told the same; None is
+            no bound.
         timeout_s: wall time of the whole call in seconds; None is no bound.
+        idle_timeout_s: seconds without any event after which an exchange is cut, and tried again as its
+            retry policy says; None is no bound.
     """
 
     max_turns: int = 32
     max_tool_calls: int | None = None
     max_output_tokens_per_turn: int | None = None
+    max_idle_turns: int | None = None
     timeout_s: float | None = None
+    idle_timeout_s: float | None = 300
 
     @classmethod
     def of(cls, limits: UsageLimits | Mapping[str, Any] | None, what: str = "limits") -> UsageLimits:
@@ -54,7 +60,7 @@ class UsageLimits:
 def _check(where: str, name: str, value: Any) -> None:
     if value is None and name != "max_turns":
         return
-    if name == "timeout_s":
+    if name.endswith("timeout_s"):
         good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
         allowed = "a number of seconds above 0"
     else:

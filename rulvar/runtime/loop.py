@@ -11,24 +11,26 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart, ToolChoice, ToolContract, ToolResultPart
 from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.schema import SchemaContract, SchemaIssue
 from rulvar.contracts.stream import WireError
-from rulvar.contracts.usage import add_usage
+from rulvar.contracts.usage import Usage, add_usage
 from rulvar.errors import BudgetExhaustedError, ConfigError, VcrMissError
 from rulvar.runtime import structured
 from rulvar.runtime.checkpoint import LoopState
+from rulvar.runtime.ends import LoopEnd, cut_short, limit_reached, mismatch, unpaid
+from rulvar.runtime.history import Compaction, project_history, rough_tokens, split_history
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy, retry_delay_s
 from rulvar.runtime.router import ModelChoice
 from rulvar.runtime.turn import Turn, take_turn
 from rulvar.tools.invoke import ToolOutcome
 
-__all__ = ["AgentLoop", "AgentTask", "LoopEnd", "LoopHost", "LoopState"]
+__all__ = ["AgentLoop", "AgentTask", "LoopHost"]
 
 MAX_SCHEMA_ATTEMPTS = 2
 """How often an answer that does not fit its schema is asked for again."""
@@ -49,17 +51,7 @@ class AgentTask:
     system: str | None
     limits: UsageLimits
     retry: RetryPolicy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopEnd:
-    """How a loop ended. ``fatal`` is an error that no workflow may catch, ``denied`` the budget's refusal."""
-
-    status: Literal["ok", "error", "limit"]
-    output: Any = None
-    error: WireError | None = None
-    fatal: BaseException | None = None
-    denied: BudgetExhaustedError | None = None
+    compaction: Compaction | None = None
 
 
 class LoopHost(Protocol):
@@ -96,6 +88,9 @@ class LoopHost(Protocol):
             BudgetExhaustedError: no useful turn can be paid.
         """
 
+    def affords(self, usage: Usage) -> bool:
+        """Whether the budget still pays for an exchange that has used this much so far."""
+
     def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the exchanges that may be under way at once."""
 
@@ -126,11 +121,12 @@ class AgentLoop:
             await self._answer(pending)
         while True:
             if self.state.turns >= self.task.limits.max_turns:
-                return LoopEnd(status="limit", error=_limit("max_turns", self.task.limits.max_turns))
+                return LoopEnd(status="limit", error=limit_reached("max_turns", self.task.limits.max_turns))
             try:
-                turn = await self._exchange()
+                await self._compact()
+                turn = await self._exchange(self._request())
             except BudgetExhaustedError as error:
-                return LoopEnd(status="error", error=_unpaid(error), denied=error)
+                return LoopEnd(status="error", error=unpaid(error), denied=error)
             self.state.turns += 1
             if turn.error is not None:
                 self.state.messages.append(Msg(role="assistant", parts=turn.parts))
@@ -148,10 +144,10 @@ class AgentLoop:
         if calls:
             limit = self.task.limits.max_tool_calls
             if limit is not None and self.state.tool_calls_used + len(calls) > limit:
-                return LoopEnd(status="limit", error=_limit("max_tool_calls", limit))
+                return LoopEnd(status="limit", error=limit_reached("max_tool_calls", limit))
             await self._answer(calls)
-            return None
-        if (cut := _cut_short(turn)) is not None:
+            return self._stuck()
+        if (cut := cut_short(turn)) is not None:
             return cut
         if self.task.schema is None:
             return LoopEnd(status="ok", output=turn.text)
@@ -167,7 +163,7 @@ class AgentLoop:
             return LoopEnd(status="ok", output=found.raw)
         self.state.schema_attempts += 1
         if self.state.schema_attempts > MAX_SCHEMA_ATTEMPTS:
-            return LoopEnd(status="error", error=_mismatch(issues))
+            return LoopEnd(status="error", error=mismatch(issues))
         self.host.schema_retry(self.state.schema_attempts)
         self._answer_forced_calls(turn)
         self.state.messages.append(Msg.text("user", structured.reprompt_text(issues)))
@@ -211,21 +207,65 @@ class AgentLoop:
         calls = [part for part in turn.parts if isinstance(part, ToolCallPart)]
         return [call for call in calls if call.id not in answered and call.name != structured.RESULT_TOOL]
 
-    async def _exchange(self) -> Turn:
-        """Send one turn, again while its error is retryable."""
-        request = self._request()
+    def _stuck(self) -> LoopEnd | None:
+        """Return the end of a call whose last turns asked the same and were told the same."""
+        bound = self.task.limits.max_idle_turns
+        if bound is None:
+            return None
+        rounds = _last_rounds(self.state.messages, bound + 1)
+        if len(rounds) <= bound or any(item != rounds[0] for item in rounds):
+            return None
+        return LoopEnd(status="limit", error=limit_reached("max_idle_turns", bound))
+
+    async def _compact(self) -> None:
+        """Shorten the conversation when it comes near the end of the model's context window."""
+        rule, state = self.task.compaction, self.state
+        if rule is None or rough_tokens(state.messages) < rule.at * self._caps.context_window:
+            return
+        parts = split_history(state.messages, rule.keep_turns)
+        if parts is None:
+            return
+        request = ChatRequest(
+            model=self.task.choice.model,
+            messages=parts.request(),
+            max_output_tokens=self.host.output_bound(self._caps, parts.request()),
+            provider_options=self._provider_options(),
+        )
+        turn = await self._exchange(request, "summarize")
+        if turn.error is None and turn.text:
+            state.messages[:] = parts.shortened(turn.text)
+            state.compactions.append({"turn": state.turns, "messages": len(parts.middle)})
+            await self.host.checkpoint(state)
+
+    async def _exchange(self, request: ChatRequest, role: str | None = None) -> Turn:
+        """Send one turn, again while its error is retryable.
+
+        Raises:
+            BudgetExhaustedError: the budget was used up while the answer came in.
+        """
         attempt = 0
         while True:
             attempt += 1
             turn = Turn(served=Served(how="live"))
             try:
                 async with self.host.slot():
-                    await take_turn(self.task.adapter, request, self.abort, turn, self.host.on_event())
+                    await take_turn(
+                        self.task.adapter,
+                        request,
+                        self.abort,
+                        turn,
+                        on_event=self.host.on_event(),
+                        affords=self.host.affords,
+                        idle_s=self.task.limits.idle_timeout_s,
+                    )
             except asyncio.CancelledError:
-                await self._record(turn, request, attempt, aborted=True)
+                await self._record(turn, request, attempt, role, aborted="external")
+                raise
+            except BudgetExhaustedError:
+                await self._record(turn, request, attempt, role, aborted="budget")
                 raise
             aborted = self.abort.is_set() and turn.finish is None and turn.error is None
-            await self._record(turn, request, attempt, aborted=aborted)
+            await self._record(turn, request, attempt, role, aborted="external" if aborted else None)
             if aborted:
                 raise asyncio.CancelledError
             if turn.error is None:
@@ -238,10 +278,12 @@ class AgentLoop:
                 return turn
             await self.host.pause(delay)
 
-    async def _record(self, turn: Turn, request: ChatRequest, attempt: int, *, aborted: bool) -> None:
+    async def _record(
+        self, turn: Turn, request: ChatRequest, attempt: int, role: str | None, *, aborted: str | None
+    ) -> None:
         record: dict[str, Any] = {
             "ordinal": len(self.state.provider_calls) + 1,
-            "role": self.task.role,
+            "role": role or self.task.role,
             "servedBy": self.task.choice.reference,
             "attempt": attempt,
             "outcome": "aborted" if aborted else "ok" if turn.error is None else "error",
@@ -253,21 +295,18 @@ class AgentLoop:
         if turn.error is not None:
             record["errorCode"] = turn.error.code
         if aborted:
-            record["aborted"] = "external"
+            record["aborted"] = aborted
         self.state.provider_calls.append(record)
         self.state.usage = add_usage(self.state.usage, turn.usage)
         await self.host.exchanged(record, request, turn)
 
     def _request(self) -> ChatRequest:
         task, choice = self.task, self.task.choice
-        telemetry: dict[str, Any] = {"agentType": task.agent_type}
-        if task.label is not None:
-            telemetry["label"] = task.label
         tools, tool_choice, schema = self._asks()
         effort: Any = choice.effort if choice.effort in self._caps.reasoning_efforts else None
         return ChatRequest(
             model=choice.model,
-            messages=tuple(self.state.messages),
+            messages=self._history(),
             tools=tools or None,
             tool_choice=tool_choice,
             schema=schema,
@@ -277,8 +316,19 @@ class AgentLoop:
                 self.host.output_bound(self._caps, self.state.messages),
             ),
             cache_hint=_cache_hint(self._caps, len(self.state.messages)),
-            provider_options={**choice.provider_options, "rulvar": telemetry},
+            provider_options=self._provider_options(),
         )
+
+    def _history(self) -> tuple[Msg, ...]:
+        family = getattr(self.task.adapter, "provider", None)
+        messages = self.state.messages
+        return tuple(messages) if family is None else project_history(messages, family)
+
+    def _provider_options(self) -> dict[str, Any]:
+        telemetry: dict[str, Any] = {"agentType": self.task.agent_type}
+        if self.task.label is not None:
+            telemetry["label"] = self.task.label
+        return {**self.task.choice.provider_options, "rulvar": telemetry}
 
     def _asks(self) -> tuple[tuple[ToolContract, ...], ToolChoice | None, Any]:
         """Return tools, tool choice and schema of the next request."""
@@ -321,51 +371,14 @@ def _cache_hint(caps: ModelCaps, messages: int) -> Any:
     return {"breakpoints": [{"after": place, "ttl": "5m"} for place in places]}
 
 
-def _limit(name: str, bound: float) -> WireError:
-    return WireError(
-        code="agent",
-        message=f"the agent reached its limit {name}={bound}",
-        retryable=False,
-        data={"kind": "terminal"},
-    )
-
-
-def _cut_short(turn: Turn) -> LoopEnd | None:
-    """Return the end of a call whose answer is not whole: it must not pass for one that is."""
-    reason = turn.finish.finish.reason if turn.finish is not None else "stop"
-    if reason == "refusal":
-        return LoopEnd(status="error", error=_refused(turn))
-    if reason == "context-window-exceeded":
-        error = WireError(
-            code="agent",
-            message="the conversation no longer fits the model's context window",
-            retryable=False,
-            data={"kind": "terminal", "reason": reason},
-        )
-        return LoopEnd(status="error", error=error)
-    if reason == "max-tokens":
-        return LoopEnd(status="limit", error=_limit("max_output_tokens", turn.usage.output_tokens))
-    return None
-
-
-def _unpaid(error: BudgetExhaustedError) -> WireError:
-    return WireError(code="agent", message=error.message, retryable=False, data={"kind": "budget"})
-
-
-def _refused(turn: Turn) -> WireError:
-    refusal = turn.finish.finish.refusal if turn.finish is not None else None
-    data: dict[str, Any] = {"kind": "terminal", "reason": "refusal"}
-    if refusal is not None:
-        data["refusal"] = refusal.to_wire()
-    return WireError(code="agent", message="the model refused to answer", retryable=False, data=data)
-
-
-def _mismatch(issues: list[SchemaIssue]) -> WireError:
-    wire = [issue.to_wire() for issue in issues]
-    text = "; ".join(issue.message for issue in issues[:3])
-    return WireError(
-        code="agent",
-        message=f"the answer does not fit the schema: {text}",
-        retryable=False,
-        data={"kind": "schema-mismatch", "issues": wire},
-    )
+def _last_rounds(messages: Sequence[Msg], count: int) -> list[Any]:
+    """Return what the last model turns asked of tools and were told, newest first."""
+    rounds: list[Any] = []
+    for at in range(len(messages) - 1, 0, -2):
+        answers, turn = messages[at], messages[at - 1]
+        if len(rounds) == count or answers.role != "tool" or turn.role != "assistant":
+            break
+        calls = [(part.name, part.args) for part in turn.parts if isinstance(part, ToolCallPart)]
+        told = [part.result for part in answers.parts if isinstance(part, ToolResultPart)]
+        rounds.append((calls, told))
+    return rounds

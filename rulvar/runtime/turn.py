@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any
 
 from rulvar.contracts.messages import ChatRequest, Part, ProviderRawPart, TextPart, ToolCallPart
@@ -19,7 +22,7 @@ from rulvar.contracts.stream import (
     WireError,
 )
 from rulvar.contracts.usage import ZERO_USAGE, Usage
-from rulvar.errors import RulvarError
+from rulvar.errors import BudgetExhaustedError, RulvarError
 
 __all__ = ["Turn", "take_turn"]
 
@@ -49,48 +52,137 @@ class Turn:
 
 
 async def take_turn(
-    adapter: Adapter, request: ChatRequest, signal: asyncio.Event, turn: Turn, on_event: Any = None
+    adapter: Adapter,
+    request: ChatRequest,
+    signal: asyncio.Event,
+    turn: Turn,
+    *,
+    on_event: Callable[[ChatEvent], None] | None = None,
+    affords: Callable[[Usage], bool] | None = None,
+    idle_s: float | None = None,
 ) -> None:
     """Read one exchange into ``turn``; errors of the provider become ``turn.error``.
 
     Args:
         signal: set to abort the exchange.
         on_event: called with every event, or None.
+        affords: asked with the usage so far when the provider tells it; False ends the exchange.
+        idle_s: seconds without an event after which the exchange is cut; None is no bound.
 
     Raises:
+        BudgetExhaustedError: ``affords`` said no.
         asyncio.CancelledError: the call was cancelled while the stream was read.
     """
     names: dict[str, str] = {}
     text: list[str] = []
+    stream: Any = None
+    watch = _IdleWatch(idle_s)
     try:
         stream = adapter.stream(request, signal)
-        turn.served = served_by(stream)
-        async for event in stream:
-            if on_event is not None:
-                on_event(event)
-            if turn.finish is not None or turn.error is not None:
-                turn.error = _violation("events after the terminal event")
-                break
-            _read_event(event, turn, text, names)
-        turn.served = served_by(stream)
+        async with watch:
+            async for event in stream:
+                watch.seen_event()
+                if on_event is not None:
+                    on_event(event)
+                if turn.finish is not None or turn.error is not None:
+                    turn.error = _violation("events after the terminal event")
+                    break
+                _read_event(event, turn, text, names)
+                if type(event) is UsageUpdate and affords is not None and not affords(turn.usage):
+                    raise _Unaffordable
         if turn.finish is None and turn.error is None and not signal.is_set():
             turn.error = _violation("the stream ended without a terminal event")
+    except _Unaffordable:
+        await _close(stream)
+        raise BudgetExhaustedError("the budget was used up while the model answered") from None
+    except TimeoutError as error:
+        if watch.is_cut:
+            await _close(stream)
+            turn.error = _went_quiet(idle_s)
+        else:
+            _failed(turn, error)
     except RulvarError as error:
-        turn.served = served_by(stream) if "stream" in locals() else turn.served
         turn.failure = error
         turn.error = WireError(
             code=error.code, message=error.message, retryable=error.retryable, data=error.data or None
         )
     except Exception as error:
-        turn.failure = error
-        turn.error = WireError(
-            code="agent",
-            message=str(error),
-            retryable=False,
-            data={"kind": "terminal", "type": type(error).__name__},
-        )
+        _failed(turn, error)
     finally:
+        if stream is not None:
+            turn.served = served_by(stream)
         turn.text = "".join(text)
+
+
+class _Unaffordable(Exception):
+    """What the exchange has cost so far is more than the budget has left."""
+
+
+class _IdleWatch:
+    """Cuts the block when no event was seen for a while; costs one timer per exchange."""
+
+    __slots__ = ("_bound_s", "_clock", "_loop", "_seen_at", "_timeout", "_timer", "is_cut")
+
+    def __init__(self, bound_s: float | None) -> None:
+        self._bound_s = bound_s
+        self._loop = asyncio.get_running_loop()
+        self._clock = self._loop.time
+        self._timeout = asyncio.timeout(None)
+        self._timer: asyncio.TimerHandle | None = None
+        self._seen_at = 0.0
+        self.is_cut = False
+
+    async def __aenter__(self) -> None:
+        if self._bound_s is not None:
+            self._seen_at = self._clock()
+            await self._timeout.__aenter__()
+            self._timer = self._loop.call_later(self._bound_s, self._check)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._timer is None:
+            return
+        self._timer.cancel()
+        await self._timeout.__aexit__(kind, error, traceback)
+
+    def seen_event(self) -> None:
+        self._seen_at = self._clock()
+
+    def _check(self) -> None:
+        assert self._bound_s is not None
+        quiet = self._clock() - self._seen_at
+        if quiet < self._bound_s:
+            self._timer = self._loop.call_later(self._bound_s - quiet, self._check)
+        else:
+            self.is_cut = True
+            self._timeout.reschedule(self._clock())
+
+
+async def _close(stream: Any) -> None:
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        with contextlib.suppress(Exception):
+            await close()
+
+
+def _failed(turn: Turn, error: Exception) -> None:
+    turn.failure = error
+    turn.error = WireError(
+        code="agent",
+        message=str(error),
+        retryable=False,
+        data={"kind": "terminal", "type": type(error).__name__},
+    )
+
+
+def _went_quiet(idle_s: float | None) -> WireError:
+    return WireError(
+        code="agent",
+        message=f"the model sent nothing for {idle_s} seconds",
+        retryable=True,
+        data={"kind": "transport", "reason": "idle"},
+    )
 
 
 def _read_event(event: ChatEvent, turn: Turn, text: list[str], names: dict[str, str]) -> None:

@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rulvar.contracts.redaction import Redactor as Redactor
+    from rulvar.contracts.redaction import default_redact as default_redact
     from rulvar.contracts.request_hash import request_hash as request_hash
     from rulvar.testing.cassette import (
         Cassette as Cassette,
@@ -58,8 +60,6 @@ if TYPE_CHECKING:
         assert_under_budget as assert_under_budget,
     )
     from rulvar.testing.recorder import record as record
-    from rulvar.testing.redaction import Redactor as Redactor
-    from rulvar.testing.redaction import default_redact as default_redact
     from rulvar.testing.replayer import ReplayAdapter as ReplayAdapter
     from rulvar.testing.replayer import replay as replay
     from rulvar.testing.responders import (
@@ -83,14 +83,14 @@ _HOMES = {
     "MAX_LIVE_SMOKE_ATTEMPTS": "rulvar.testing.live",
     "MAX_LIVE_SMOKE_DELAY_MS": "rulvar.testing.live",
     "MissDiagnosis": "rulvar.testing.diagnose",
-    "Redactor": "rulvar.testing.redaction",
+    "Redactor": "rulvar.contracts.redaction",
     "Replay": "rulvar.testing.journal_replay",
     "ReplayAdapter": "rulvar.testing.replayer",
     "TestEngine": "rulvar.testing.engine",
     "assert_called_agent": "rulvar.testing.matchers",
     "assert_under_budget": "rulvar.testing.matchers",
     "create_test_engine": "rulvar.testing.engine",
-    "default_redact": "rulvar.testing.redaction",
+    "default_redact": "rulvar.contracts.redaction",
     "diagnose_miss": "rulvar.testing.diagnose",
     "fake_tool_calls": "rulvar.testing.responders",
     "fake_wire_error": "rulvar.testing.responders",

@@ -14,9 +14,9 @@ import msgspec
 
 from rulvar.contracts.canonical import MAX_SAFE_INTEGER
 from rulvar.contracts.capabilities import ModelCaps
+from rulvar.contracts.redaction import default_redact
 from rulvar.contracts.stream import ChatEvent
 from rulvar.contracts.usage import is_token_count, usage_violations
-from rulvar.testing.redaction import default_redact
 
 __all__ = [
     "FORMAT_VERSION",

@@ -9,11 +9,11 @@ from typing import Any
 
 from rulvar.contracts.messages import ChatRequest
 from rulvar.contracts.ports.provider import FieldDifference, NearestRow
+from rulvar.contracts.redaction import Redactor
 from rulvar.contracts.request_hash import former_request_hash, hashed_request, request_hash
 from rulvar.testing.cassette import Cassette, read_cassette
 from rulvar.testing.excerpt import excerpt
 from rulvar.testing.nearest_rows import likely_rows, recorded_request
-from rulvar.testing.redaction import Redactor
 from rulvar.testing.request_difference import RequestDifference, compare_requests
 
 __all__ = ["MissDiagnosis", "diagnose_miss"]

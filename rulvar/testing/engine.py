@@ -44,6 +44,7 @@ def create_test_engine(
     profiles: Mapping[str, AgentProfile | Mapping[str, Any]] | None = None,
     routing: Mapping[str, Any] | None = None,
     adapters: Iterable[Any] = (),
+    caps_overrides: Any = None,
     **options: Any,
 ) -> TestEngine:
     """Build a real engine over a fake model and an in-memory store.
@@ -56,12 +57,13 @@ def create_test_engine(
         profiles: agent type to profile; every key of ``agents`` gets an empty one.
         routing: over the default, which routes every role to the fake model.
         adapters: further adapters beside the fake one.
+        caps_overrides: changes to what the fake model declares to be able to; see FakeAdapter.
         options: the other options of :class:`~rulvar.Engine`.
 
     Raises:
         ConfigError: an option is wrong; names it.
     """
-    fake = FakeAdapter(agents=agents or {})
+    fake = FakeAdapter(agents=agents or {}, caps_overrides=caps_overrides)
     known: dict[str, Any] = {name: {} for name in agents or {} if name != "*"}
     known.update(profiles or {})
     options.setdefault("clock", _ImpatientClock())

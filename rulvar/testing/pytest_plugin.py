@@ -1,5 +1,128 @@
 """The pytest plugin: recorded runs, strict replay and the replay report.
 
-Every pytest run of every user imports this module, so it loads nothing of rulvar until an option, a
-marker or a fixture asks for it.
+Every pytest run of every user imports this module, so it loads nothing else of rulvar until an
+option, a marker or a fixture asks for it.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rulvar.testing.pytest_names import RECORD_MODES, WORKER_OUTPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rulvar.testing.engine import TestEngine
+    from rulvar.testing.pytest_cassette import PytestCassette
+
+_SESSION = "rulvar-session"
+_MARKERS = (
+    'rulvar_cassette(name=None, *, record_mode=None): the cassette of the test: a name under "cassettes/", and '
+    "when to record (none, once, new_episodes, all)",
+    "live(*keys): spends money; runs only with RULVAR_LIVE_TESTS=1 and the named keys in the environment",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("rulvar", "durable LLM workflows")
+    group.addoption(
+        "--rulvar-replay",
+        choices=("strict",),
+        default=None,
+        help="strict: no live call can happen (passthrough and recording are refused, other hosts are blocked)",
+    )
+    group.addoption(
+        "--rulvar-report", metavar="PATH", default=None, help="write what served each model call as JSON"
+    )
+    group.addoption(
+        "--rulvar-record",
+        choices=RECORD_MODES,
+        default=None,
+        help="when the cassette fixture records: none (default in CI), once (default), new_episodes, all",
+    )
+    group.addoption(
+        "--rulvar-unused",
+        choices=("ignore", "report", "fail"),
+        default=None,
+        help="what becomes of recorded rows that no passing test used (default: report)",
+    )
+    parser.addini(
+        "rulvar_offline_adapters",
+        "ids of the project's own adapters that never leave the machine; strict replay admits them",
+        type="args",
+        default=[],
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+    if config.getoption("--rulvar-replay") == "strict" and config.getoption("--rulvar-record") not in (
+        None,
+        "none",
+    ):
+        raise pytest.UsageError("--rulvar-replay=strict never records; leave --rulvar-record out")
+    if any(config.getoption(name) for name in ("--rulvar-replay", "--rulvar-report", "--rulvar-unused")):
+        start_session(config)
+
+
+def start_session(config: pytest.Config) -> Any:
+    """Return what watches this pytest run; it is started when the first option or fixture needs it."""
+    session = config.pluginmanager.get_plugin(_SESSION)
+    if session is None:
+        from rulvar.testing.pytest_session import ReplaySession
+
+        session = ReplaySession(config)
+        config.pluginmanager.register(session, _SESSION)
+    return session
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("live")
+    if marker is None:
+        return
+    from rulvar.testing.live import SWITCH, live_test_enabled
+
+    keys = [str(key) for key in marker.args]
+    if item.config.getoption("--rulvar-replay") == "strict":
+        pytest.skip("live tests do not run in strict replay")
+    if not live_test_enabled(*keys):
+        pytest.skip(f"live test: set {SWITCH}=1" + (f" and {', '.join(keys)}" if keys else ""))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: Any) -> None:
+    """Take over what a pytest-xdist worker saw."""
+    sent = getattr(node, "workeroutput", {}).get(WORKER_OUTPUT)
+    if sent is not None:
+        start_session(node.config).merge(sent)
+
+
+@pytest.fixture
+def rulvar_engine(request: pytest.FixtureRequest) -> Callable[..., TestEngine]:
+    """Build test engines: ``rulvar_engine(agents={...}, ...)`` is ``create_test_engine``.
+
+    The test's failure section says which of their calls were not served, and why.
+    """
+    from rulvar.testing.engine import create_test_engine
+
+    start_session(request.config).attach(request.node)
+    return create_test_engine
+
+
+@pytest.fixture
+def cassette(request: pytest.FixtureRequest) -> Iterator[PytestCassette]:
+    """The cassette of the test: a path, and ``cassette.adapters(...)`` that replay or record it.
+
+    The file lies under ``cassettes/`` beside the test file and is named after the test; the marker
+    ``rulvar_cassette`` names another one. A recording is put in place when the test has passed.
+    """
+    from rulvar.testing.pytest_cassette import open_cassette
+
+    start_session(request.config).attach(request.node)
+    tape = open_cassette(request)
+    yield tape
+    tape.finish()

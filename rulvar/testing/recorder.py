@@ -19,6 +19,7 @@ from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest
 from rulvar.contracts.ports.provider import Adapter, Served
+from rulvar.contracts.redaction import Masked, Redactor
 from rulvar.contracts.request_hash import plain_request, request_hash
 from rulvar.contracts.stream import ChatEvent
 from rulvar.errors import ConfigError, NonSerializableValueError
@@ -27,7 +28,6 @@ from rulvar.testing.cassette import parse_cassette
 from rulvar.testing.cassette_file import CassetteFile, WrittenLine
 from rulvar.testing.cassette_rules import LAST_OCCURRENCE, check_appendable, refuse_ceiling
 from rulvar.testing.cassette_shape import FORMAT_VERSION, KIND, WrongField, check_row, is_terminal
-from rulvar.testing.redaction import Masked, Redactor
 from rulvar.testing.wrapped import check_adapters, start_stream
 
 __all__ = ["LeftOut", "MaskedRow", "RecordedAdapters", "RecordingAdapter", "record"]

@@ -141,12 +141,18 @@ class Tape:
 
 
 class ReplayAdapter:
-    """One recorded adapter: its rows, and what it declared when they were recorded."""
+    """One recorded adapter: its rows, and what it declared when they were recorded.
+
+    Attributes:
+        id, provider, usage_semantics: as recorded.
+        on_miss: what happens to a call that no row serves.
+        tape: the cassette and how far it has been served; shared by the adapters of one ``replay``.
+    """
 
     def __init__(self, tape: Tape, adapter_id: str, on_miss: OnMiss, live: Adapter | None) -> None:
         self.id = adapter_id
         self.on_miss: OnMiss = on_miss
-        self._tape = tape
+        self.tape = tape
         self._live = live
         self._caps = {
             declaration.model: declaration
@@ -161,7 +167,7 @@ class ReplayAdapter:
     @property
     def cassette(self) -> Cassette:
         """The cassette that this adapter serves."""
-        return self._tape.cassette
+        return self.tape.cassette
 
     @property
     def is_hermetic(self) -> bool:
@@ -189,16 +195,16 @@ class ReplayAdapter:
     def stream(self, request: ChatRequest, signal: asyncio.Event | None = None) -> AsyncIterator[ChatEvent]:
         """Start one recorded exchange; its row is taken here. The stream carries ``served``."""
         digest = request_hash(request)
-        claim = self._tape.claim(self.id, digest)
+        claim = self.tape.claim(self.id, digest)
         if claim.row is None and not claim.occurrences:
             former = former_request_hash(request)
             if former is not None:
-                claim = self._tape.claim(self.id, former)
+                claim = self.tape.claim(self.id, former)
         if claim.row is not None:
-            return ReplayStream(self._tape.cassette, digest, claim, signal)
+            return ReplayStream(self.tape.cassette, digest, claim, signal)
         if self.on_miss == "passthrough" and self._live is not None:
             return PassthroughStream(start_stream(self._live, request, signal), digest)
-        return MissStream(self._tape.cassette, self.id, digest, claim, request, signal)
+        return MissStream(self.tape.cassette, self.id, digest, claim, request, signal)
 
     def __repr__(self) -> str:
         return f"<ReplayAdapter {self.id} of {self.cassette.path}, on_miss={self.on_miss}>"

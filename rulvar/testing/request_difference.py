@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rulvar.contracts.secret_shapes import MASK
 from rulvar.testing.excerpt import ABSENT, common_prefix, common_suffix
-from rulvar.testing.secret_shapes import MASK
 
 __all__ = ["Difference", "RequestDifference", "compare_requests"]
 

@@ -1,93 +1,122 @@
 """The gate: the ordered decision before a tool acts.
 
-Deny rules come first, then ask rules, then allow rules (which also clear a tool that needs
-approval), then the default: a tool that needs approval asks, any other gets the default verdict. A rule is a tool's name, or a name with ``*`` as a wildcard.
+Hooks come first, then deny, ask and allow rules, then ``can_use_tool``, then the default: a tool that
+needs approval asks, any other gets the default verdict.
 """
 
 from __future__ import annotations
 
+import copy
+import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any
 
 from rulvar.errors import ConfigError
+from rulvar.tools.permissions import Decider, Decision, Permissions, Rule, ToolRequest
+from rulvar.tools.shell import Segment, judge_command, lex_shell
 from rulvar.tools.tool import Tool
 
-__all__ = ["Decision", "Permissions", "decide"]
+__all__ = ["decide", "evaluate_permission"]
 
-Verdict = Literal["allow", "ask", "deny"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permissions:
-    """Rules of the gate; an unlisted tool gets the default."""
-
-    deny: tuple[str, ...] = ()
-    ask: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
-    default: Verdict = "allow"
-
-    @classmethod
-    def of(cls, rules: Permissions | Mapping[str, Any] | None) -> Permissions:
-        """Return permissions from a mapping with ``deny``, ``ask``, ``allow`` and ``default``.
-
-        Raises:
-            ConfigError: an unknown field, or a value of the wrong type.
-        """
-        if rules is None:
-            return cls()
-        if isinstance(rules, Permissions):
-            return rules
-        unknown = sorted(set(rules) - {"deny", "ask", "allow", "default"})
-        if unknown:
-            raise ConfigError(
-                f"permissions.{unknown[0]}: unknown field; use deny, ask, allow, default",
-                data={"field": f"permissions.{unknown[0]}"},
-            )
-        default = rules.get("default", "allow")
-        if default not in ("allow", "ask", "deny"):
-            raise ConfigError(
-                "permissions.default: use allow, ask or deny", data={"field": "permissions.default"}
-            )
-        return cls(
-            deny=_names(rules, "deny"),
-            ask=_names(rules, "ask"),
-            allow=_names(rules, "allow"),
-            default=default,
-        )
+_VERDICTS = ("allow", "ask", "deny")
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What the gate says, and which of its rules said it."""
+async def evaluate_permission(
+    permissions: Permissions | Mapping[str, Any] | str | None,
+    tool: Tool,
+    args: Any = None,
+    *,
+    agent_type: str = "",
+) -> Decision:
+    """Return what the gate would decide on a call; the tool does not run.
 
-    verdict: Verdict
-    decided_by: str
-    reason: str | None = None
+    Hooks and ``can_use_tool`` are asked, with ``dry_run`` set on their request.
+
+    Raises:
+        ConfigError: permissions that are not; names the field.
+    """
+    request = ToolRequest(tool, {} if args is None else args, agent_type=agent_type, dry_run=True)
+    return await decide(Permissions.of(permissions), request)
 
 
-def decide(permissions: Permissions, tool: Tool) -> Decision:
-    """Return the gate's decision on a call of a tool."""
-    if rule := _match(permissions.deny, tool.name):
-        return Decision("deny", "deny", f"denied by rule {rule!r}")
-    if _match(permissions.ask, tool.name):
-        return Decision("ask", "ask")
-    if _match(permissions.allow, tool.name):
-        return Decision("allow", "allow")
-    if tool.needs_approval:
+async def decide(permissions: Permissions, request: ToolRequest) -> Decision:
+    """Return the gate's decision on a call. A decider that raises denies it."""
+    for hook in permissions.hooks:
+        if (decision := await _asked(hook, request, "hook")) is not None:
+            return decision
+    decision = _by_rules(permissions, request)
+    if decision is None and permissions.can_use_tool is not None:
+        decision = await _asked(permissions.can_use_tool, request, "can_use_tool")
+    if decision is not None:
+        return decision
+    if request.tool.needs_approval and permissions.default == "allow":
         return Decision("ask", "default")
-    return Decision(permissions.default, "default")
+    return Decision(permissions.default, "default", _denied("default", permissions.default))
 
 
-def _match(rules: Sequence[str], name: str) -> str | None:
-    return next((rule for rule in rules if fnmatchcase(name, rule)), None)
+async def _asked(decider: Decider, request: ToolRequest, name: str) -> Decision | None:
+    given = ToolRequest(
+        request.tool, copy.deepcopy(request.args), request.run_id, request.agent_type, request.dry_run
+    )
+    try:
+        answer: Any = decider(given)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except Exception:
+        return Decision("deny", name, "the permission check failed")
+    if answer is None:
+        return None
+    if isinstance(answer, Decision) and answer.verdict in _VERDICTS:
+        return Decision(answer.verdict, name, answer.reason)
+    if isinstance(answer, str) and answer in _VERDICTS:
+        return Decision(answer, name)  # type: ignore[arg-type]
+    return Decision("deny", name, "the permission check gave no verdict")
 
 
-def _names(rules: Mapping[str, Any], field: str) -> tuple[str, ...]:
-    value = rules.get(field, ())
-    if isinstance(value, str) or not all(isinstance(item, str) for item in value):
-        raise ConfigError(
-            f"permissions.{field}: expected a list of tool names", data={"field": f"permissions.{field}"}
-        )
-    return tuple(value)
+def _by_rules(permissions: Permissions, request: ToolRequest) -> Decision | None:
+    tool = request.tool
+    named: dict[str, Rule] = {}
+    argv: dict[str, list[str]] = {"deny": [], "ask": [], "allow": []}
+    for verdict in _VERDICTS:
+        for rule in getattr(permissions, verdict):
+            if not rule.covers(tool):
+                continue
+            if rule.argv is None:
+                named.setdefault(verdict, rule)
+            else:
+                argv[verdict].append(rule.argv)
+    if "deny" in named:
+        return Decision("deny", "deny", f"denied by rule {str(named['deny'])!r}")
+    if any(argv.values()):
+        verdict = judge_command(_segments(request), **argv)
+        if verdict == "deny":
+            return Decision("deny", "deny", "denied by a rule for its command line")
+        if verdict == "allow" and "ask" not in named:
+            return Decision("allow", "allow")
+        # a line that the rules for lines do not settle is not let through by a weaker rule
+        return Decision("ask", "ask")
+    if "ask" in named:
+        return Decision("ask", "ask")
+    return Decision("allow", "allow") if "allow" in named else None
+
+
+def _segments(request: ToolRequest) -> Sequence[Segment]:
+    args = request.args
+    name = request.tool.command
+    command = args.get(name) if isinstance(args, Mapping) else None
+    if isinstance(command, str):
+        return lex_shell(command)
+    if isinstance(command, (list, tuple)) and all(isinstance(word, str) for word in command):
+        return (Segment(tuple(command)),)
+    declared = request.tool.parameters.canonical
+    if isinstance(declared, Mapping) and name in (declared.get("properties") or {}):
+        return (Segment((), opaque=True),)  # the model's arguments do not fit; the pipeline says so
+    raise ConfigError(
+        f"permissions: a rule for command lines covers the tool {request.tool.name}, but its argument "
+        f"{name!r} holds none; name the argument with @tool(command=...)",
+        data={"field": "permissions"},
+    )
+
+
+def _denied(step: str, verdict: str) -> str | None:
+    return f"denied by {step}" if verdict == "deny" else None

@@ -50,6 +50,7 @@ class Tool:
         risk: how dangerous a call is; the gate may ask for it.
         needs_approval: whether a human must allow every call.
         public_errors: whether the model sees the text of any exception the tool raises.
+        command: the argument that holds a command line, or its words; rules on argv look there.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Tool:
     risk: Risk | None = None
     needs_approval: bool = False
     public_errors: bool = False
+    command: str = "command"
     takes_object: bool = False
 
     def __post_init__(self) -> None:
@@ -100,6 +102,7 @@ def tool(
     risk: Risk | None = None,
     needs_approval: bool = False,
     public_errors: bool = False,
+    command: str = "command",
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -115,6 +118,7 @@ def tool(
     risk: Risk | None = None,
     needs_approval: bool = False,
     public_errors: bool = False,
+    command: str = "command",
 ) -> Tool: ...
 
 
@@ -129,6 +133,7 @@ def tool(
     risk: Risk | None = None,
     needs_approval: bool = False,
     public_errors: bool = False,
+    command: str = "command",
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function; usable bare (``@tool``) and with options (``@tool(risk="write")``).
 
@@ -142,6 +147,7 @@ def tool(
         risk: how dangerous a call is.
         needs_approval: whether a human must allow every call.
         public_errors: whether the model sees the text of exceptions.
+        command: the argument that holds a command line, for permission rules on argv.
 
     Raises:
         ConfigError: a name or signature that cannot be told to a model; names the parameter.
@@ -163,6 +169,7 @@ def tool(
             risk=risk,
             needs_approval=needs_approval,
             public_errors=public_errors,
+            command=command,
             takes_object=parameters is not None and _takes_object(decorated, contract),
         )
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from rulvar.testing.redaction import MASK, default_redact
+from rulvar.contracts.redaction import MASK, default_redact
 
 PROSE = {"the authorization was granted yesterday"}
 """Masked by the original, and no credential."""

@@ -118,18 +118,7 @@ class ScenarioWorkflow:
 
     async def op_agent(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
         opts = substitute(op.get("opts", {}), env)
-        options: dict[str, Any] = {AGENT_OPTIONS[k]: v for k, v in opts.items() if k in AGENT_OPTIONS}
-        if "tools" in opts:
-            options["tools"] = [self.tools[name] for name in opts["tools"]]
-        if "limits" in opts:
-            options["limits"] = {LIMITS[k]: v for k, v in opts["limits"].items()}
-        if "retry" in opts:
-            backoff = {BACKOFF[k]: v for k, v in opts["retry"].get("backoff", {}).items()}
-            options["retry"] = {"attempts": opts["retry"]["attempts"], "backoff": backoff}
-        if "model" in opts:
-            options["model"] = model_of(opts["model"])
-        if "fallback" in opts:
-            options["fallback"] = opts["fallback"]
+        options = agent_options(opts, self.tools)
         result = await ctx.agent(substitute(op["agent"], env), **options)
         if options.get("result") == "full":
             full = {
@@ -232,6 +221,23 @@ class ScenarioWorkflow:
 
     async def op_return(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
         raise _Return(substitute(op["return"], env))
+
+
+def agent_options(opts: Mapping[str, Any], tools: Mapping[str, Tool]) -> dict[str, Any]:
+    """Return the keyword arguments of ``ctx.agent`` that a call's options mean."""
+    options: dict[str, Any] = {AGENT_OPTIONS[k]: v for k, v in opts.items() if k in AGENT_OPTIONS}
+    if "tools" in opts:
+        options["tools"] = [tools[name] for name in opts["tools"]]
+    if "limits" in opts:
+        options["limits"] = {LIMITS[k]: v for k, v in opts["limits"].items()}
+    if "retry" in opts:
+        backoff = {BACKOFF[k]: v for k, v in opts["retry"].get("backoff", {}).items()}
+        options["retry"] = {"attempts": opts["retry"]["attempts"], "backoff": backoff}
+    if "model" in opts:
+        options["model"] = model_of(opts["model"])
+    if "fallback" in opts:
+        options["fallback"] = opts["fallback"]
+    return options
 
 
 def model_of(model: Any) -> Any:

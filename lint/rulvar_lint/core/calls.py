@@ -305,7 +305,7 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
     if f.mode in (REGION, PLAIN):
         for name in defaulted:
             captured_default(f, node, func, name, takes_ctx)
-    region_closure = func.frame is not None and func.frame.mode == REGION
+    region_closure = func.frame is not None and func.frame.in_region
     if f.mode == STEP:
         mode = STEP
     elif f.mode != HOST and takes_ctx and not region_closure:
@@ -345,8 +345,12 @@ def captured_default(f: Frame, node: ast.AST, func: Func, name: str, takes_ctx: 
 
 
 def _returned(f: Frame, node: ast.AST, func: Func, result: Any) -> Value | None:
-    value: Value | None = rebase(f, node, result.value, result.frame, func.decl.qualname)
     decl = func.decl
+    value: Value | None = rebase(f, node, result.value, result.frame, decl.qualname)
+    returns = getattr(decl.node, "returns", None)
+    if returns is not None and (value is None or isinstance(value, Unknown)) and not decl.generator():
+        promised = f.m.from_annotation(decl.module, returns)
+        value = with_taint(promised, value.taint if value else None) if promised is not None else value
     if not decl.is_async or decl.generator():
         return value
     is_ctx = result.journals and f.mode != HOST
@@ -387,6 +391,9 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
         if m.catalog.is_type(path) and not m.catalog.effects(path) and not path.startswith(("pathlib", "datetime")):
             taint = ext.taint
         return Obj(result, taint, node)
+    element = m.catalog.element(path)
+    if element is not None:
+        return f.new_seq("iter", None, Obj(element, taint))
     if holds_ctx(args) and not m.catalog.is_known(path):
         return ctx_work(f, node)
     root = path.partition(".")[0]

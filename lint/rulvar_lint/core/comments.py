@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NATIVE: Final = re.compile(r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b\s*(?:\[([^\]\n]*)\])?", re.I)
 _NOQA: Final = re.compile(r"#\s*noqa\s*:\s*([A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)", re.I)
-_CODE: Final = re.compile(r"[A-Za-z]+[0-9]+")
+_CODE: Final = re.compile(r"[A-Za-z]+[0-9]\w*")
 
 
 @dataclass(frozen=True, slots=True)

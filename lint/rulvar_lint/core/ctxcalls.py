@@ -67,7 +67,7 @@ class CtxCall:
         self.node = node
         self.args = args
         self.frame = frame
-        self.loops = tuple(loop.node for loop in frame.loops)
+        self.loops = tuple(loop.node for loop in frame.loops if not loop.is_retry)
 
     def value(self, name: str) -> Value | None:
         """The value of the argument `name`."""

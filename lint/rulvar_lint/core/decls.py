@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rulvar_lint.core.comments import Comments
     from rulvar_lint.core.machine import Result
     from rulvar_lint.core.source import Source
-    from rulvar_lint.core.values import Env, Func, Value
+    from rulvar_lint.core.values import Env, Func, LazyImport, Value
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -139,6 +139,7 @@ class Module:
         "stars",
         "state",
         "tree",
+        "typing",
         "usage",
     )
 
@@ -151,11 +152,13 @@ class Module:
         self.is_test = is_test_path(source.path)
         self.env: Env = {}
         self.stars: list[str] = []
+        self.typing: dict[str, LazyImport] = {}
         self.functions: list[Func] = []
         self.decls: dict[ast.AST, FunctionDecl] = {}
         self.ctx_calls: dict[ast.Call, str] = {}
         self.state = 0
-        self.imports_rulvar = imports_rulvar(tree)
+        self.imports_rulvar = imports_any(tree, ("rulvar",))
+        self.is_test = self.is_test or (self.imports_rulvar and imports_any(tree, ("pytest", "rulvar.testing")))
         self.changed_names: dict[str, bool] = {}
         self.usage: object = None
 
@@ -216,14 +219,14 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             todo.extend(reversed(case.body))
 
 
-def imports_rulvar(tree: ast.Module) -> bool:
-    """Whether a module imports rulvar anywhere, for type checking included."""
+def imports_any(tree: ast.Module, packages: tuple[str, ...]) -> bool:
+    """Whether a module imports one of the packages anywhere, for type checking included."""
     for node in statements(tree.body):
-        if isinstance(node, ast.ImportFrom):
-            if not node.level and (node.module or "").partition(".")[0] == "rulvar":
-                return True
-        elif isinstance(node, ast.Import) and any(
-            alias.name.partition(".")[0] == "rulvar" for alias in node.names
-        ):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        if any(name == package or name.startswith(f"{package}.") for name in names for package in packages):
             return True
     return False

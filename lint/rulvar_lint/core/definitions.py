@@ -23,7 +23,8 @@ from rulvar_lint.core.values import (
 )
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.decls import FunctionNode
+    from rulvar_lint.core.decls import FunctionNode, Module
+    from rulvar_lint.core.machine import Machine
 
 
 def exec_import(f: Frame, node: ast.Import) -> int:
@@ -42,6 +43,19 @@ def exec_importfrom(f: Frame, node: ast.ImportFrom) -> int:
         else:
             f.env[alias.asname or alias.name] = _imported(f, name, alias.name)
     return FALLS
+
+
+def typing_imports(m: Machine, module: Module, body: list[ast.stmt]) -> None:
+    """Names that only annotations use."""
+    for node in body:
+        if isinstance(node, ast.ImportFrom):
+            name = m.absolute(module, node.module or "", node.level)
+            for alias in node.names:
+                module.typing[alias.asname or alias.name] = LazyImport(name, alias.name)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name if alias.asname else alias.name.partition(".")[0]
+                module.typing[alias.asname or top] = LazyImport(top, None)
 
 
 def _imported(f: Frame, name: str, attr: str | None) -> Value | None:

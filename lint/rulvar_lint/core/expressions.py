@@ -48,7 +48,7 @@ def eval_name(f: Frame, node: ast.Name) -> Value | None:
     value: Any = f.env.get(node.id, _MISSING)
     if value is _MISSING:
         return f.lookup(node, node.id)
-    if value.__class__ is LazyImport:
+    if isinstance(value, LazyImport):
         return f.m.force(f.module, node.id, value)
     return value  # type: ignore[no-any-return]
 

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.effects import Cause, Place
-from rulvar_lint.core.values import Coro, Dict, Ext, Func, ModuleRef, Seq, Set, Unknown, Value, join
+from rulvar_lint.core.values import Coro, Ctx, Dict, Ext, Func, ModuleRef, Seq, Set, Unknown, Value, join
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
@@ -31,11 +31,12 @@ class Loop:
     """A loop or comprehension being interpreted. `order` is set while it runs over an arbitrary order;
     `serial` orders it with the containers that are made inside it."""
 
-    __slots__ = ("before", "bound", "node", "order", "serial")
+    __slots__ = ("before", "bound", "is_retry", "node", "order", "serial")
 
     def __init__(self, node: ast.AST, serial: int) -> None:
         self.node = node
         self.serial = serial
+        self.is_retry = False
         self.before: Env | None = None
         self.bound: frozenset[str] | None = None
         self.order: Pending | None = None
@@ -68,6 +69,7 @@ class Frame:
     """Variables and observations of one function activation."""
 
     __slots__ = (
+        "alarms",
         "calls",
         "closure_calls",
         "closures",
@@ -81,6 +83,7 @@ class Frame:
         "ex",
         "exempt",
         "guards",
+        "in_region",
         "journals",
         "jumps",
         "loops",
@@ -112,6 +115,7 @@ class Frame:
         self.module = module
         self.decl = decl
         self.mode = mode
+        self.in_region: bool = mode == REGION or (outer is not None and outer.in_region)
         self.env = env
         self.outer = outer
         self.outer_env = outer_env
@@ -119,6 +123,7 @@ class Frame:
         self.outward: dict[str, Cause] = {}
         self.loops: list[Loop] = []
         self.guards: list[Guard] = []
+        self.alarms: list[Guard] = []
         self.coros: list[Coro] = []
         self.closures: list[Func] = []
         self.closure_calls: list[tuple[Func, ast.AST, dict[str, Cause]]] = []
@@ -182,7 +187,7 @@ class Frame:
     def journal(self, node: ast.AST) -> None:
         """Journaled work is started at `node`."""
         self.journals = True
-        for guard in self.guards:
+        for guard in (*self.guards, *self.alarms):
             if guard.first is None:
                 guard.first = node
         if self.mode == STEP and self.depth == 0:
@@ -226,6 +231,16 @@ class Frame:
         """Whether a name is a variable of this frame itself."""
         return name in self.env
 
+    def ctx_name(self) -> str | None:
+        """The variable that holds ctx here."""
+        frame: Frame | None = self
+        while frame is not None:
+            for name, value in frame.env.items():
+                if value.__class__ is Ctx:
+                    return name
+            frame = frame.outer
+        return None
+
     # Branches
 
     def fork(self) -> Env:
@@ -245,6 +260,12 @@ class Frame:
                 env[name] = value
             elif mine is not value:
                 env[name] = join(mine, value)
+
+    def settle(self) -> None:
+        """At the top level of a module the variables are the module's own, whatever branches were taken."""
+        if self.decl is None and self.env is not self.module.env and self.is_module() and type(self.env) is dict:
+            self.module.env.update(self.env)
+            self.env = self.module.env
 
     def is_module(self) -> bool:
         """Whether this is the top level of a module."""

@@ -53,6 +53,7 @@ def exec_try(f: Frame, node: ast.Try) -> int:
         result = LEAVES
     else:
         result = FALLS if falling else min(how for how, _ in ends)
+    f.settle()
     if guard.first is not None:
         for hook in f.m.hooks.guard:
             hook(f, guard)

@@ -22,9 +22,8 @@ def _loop_order(f: Frame, node: ast.AST, iterable: ast.expr, value: Value | None
     """The arbitrary order a loop runs in. For a set it is fixed by the loop itself."""
     for option in options_of(value):
         if isinstance(option, Set) and not option.stable:
-            return pending(
-                f, node, f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every process"
-            )
+            text = f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every process"
+            return pending(f, node, text, iterable)
         if isinstance(option, Container) and option.order is not None:
             return option.order
     return None
@@ -41,6 +40,7 @@ def exec_for(f: Frame, node: ast.For | ast.AsyncFor) -> int:
     element = iterate(f, node.iter, value) if value is not None else None
     f.m.tick += 1
     loop = Loop(node, f.m.tick)
+    loop.is_retry = any(guard.kind == "retry" for guard in f.guards[depth:])
     loop.order = _loop_order(f, node, node.iter, value, "the loop") if value is not None else None
     end = _run(f, node, loop, lambda: assign(f, node.target, element, node))
     f.close_guards(depth)
@@ -100,6 +100,7 @@ def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: C
     for env in jumps or ():
         f.merge(env)
     f.merge(before)
+    f.settle()
     return end
 
 

@@ -40,6 +40,7 @@ from rulvar_lint.core.values import (
     Ext,
     Func,
     Inst,
+    LazyChoice,
     LazyImport,
     ModuleRef,
     Obj,
@@ -177,6 +178,9 @@ class Machine:
         if not decl.is_async or f.mode != REGION:
             calls.consume(value)
         if f.mode == REGION:
+            if f.outer is None or not f.outer.in_region:
+                for at, returned in f.returned:
+                    order.use_order(f, at, returned)
             self.region_files.add(decl.module.path)
             region.finish(f)
         if decl.generator():
@@ -378,7 +382,7 @@ class Machine:
         value: Any = module.env.get(name, _MISSING)
         if value is _MISSING:
             return self._from_star(module, name) if module.stars else _MISSING
-        if value.__class__ is LazyImport:
+        if isinstance(value, LazyImport):
             return self.force(module, name, value)
         return value
 
@@ -400,7 +404,13 @@ class Machine:
 
     def force(self, module: Module, name: str, lazy: LazyImport) -> Value | None:
         """Resolve an import that is needed now."""
-        value = self.resolve_import(module, lazy.name, lazy.attr)
+        value: Value | None = None
+        if isinstance(lazy, LazyChoice):
+            for option in lazy.options:
+                found = self.force(module, "", option) if isinstance(option, LazyImport) else option
+                value = join(value, found)
+        else:
+            value = self.resolve_import(module, lazy.name, lazy.attr)
         if module.env.get(name) is lazy:
             module.env[name] = value
         return value
@@ -438,9 +448,12 @@ class Machine:
         return self._read_global(f, node, base.module, name, value)
 
     def static_global(self, module: Module, name: str) -> Value | None:
-        """A global or builtin name, without it counting as a read."""
+        """A global or builtin name, without it counting as a read. Imports for type checking are seen too."""
         value = self.binding(module, name)
         if value is _MISSING:
+            lazy = module.typing.get(name)
+            if lazy is not None:
+                return self.force(module, "", lazy)
             return Ext(f"builtins.{name}") if name in _BUILTINS else None
         return value  # type: ignore[no-any-return]
 
@@ -470,6 +483,10 @@ class Machine:
                 env[name] = Ctx()
 
     # What interpretation modules call back for
+
+    def typing_imports(self, module: Module, body: list[ast.stmt]) -> None:
+        """Remember what is imported for type checking only."""
+        definitions.typing_imports(self, module, body)
 
     def closure(self, f: Frame, node: FunctionNode) -> Func:
         """The value of a lambda."""

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.effects import Cause
-from rulvar_lint.core.frame import HOST, REGION
+from rulvar_lint.core.frame import HOST, PLAIN
 from rulvar_lint.core.values import Bound, Container, Dict, Seq, Set, Star, Union, Value
 
 if TYPE_CHECKING:
@@ -22,12 +22,13 @@ CODE: Final = "RLV201"
 class Pending:
     """An arbitrary order that was fixed at `node` of `frame`."""
 
-    __slots__ = ("cause", "done", "frame", "node")
+    __slots__ = ("cause", "done", "expr", "frame", "node")
 
-    def __init__(self, frame: Frame, node: ast.AST, cause: Cause) -> None:
+    def __init__(self, frame: Frame, node: ast.AST, cause: Cause, expr: ast.AST | None = None) -> None:
         self.frame = frame
         self.node = node
         self.cause = cause
+        self.expr = expr
         self.done = False
 
     def matters(self, frame: Frame, node: ast.AST) -> None:
@@ -39,12 +40,19 @@ class Pending:
                 frame.emit(node, self.cause)
             return
         self.done = True
-        self.frame.emit(self.node, self.cause)
+        fix = None
+        if self.expr is not None and not self.cause.chain:
+            text = ast.get_source_segment(self.frame.module.source.text, self.expr)
+            fix = ("unsafe", "Sort it", [(self.expr, f"sorted({text})")], "replace") if text else None
+        if self.frame.mode == PLAIN and self.frame.in_region:
+            self.frame.m.report(self.frame, self.node, self.cause, fix=fix)
+        else:
+            self.frame.emit(self.node, self.cause, fix=fix)
 
 
-def pending(frame: Frame, node: ast.AST, what: str) -> Pending:
-    """A new arbitrary order fixed at `node`."""
-    return Pending(frame, node, Cause(CODE, what, frame.place(node)))
+def pending(frame: Frame, node: ast.AST, what: str, expr: ast.AST | None = None) -> Pending:
+    """A new arbitrary order fixed at `node`; sorting `expr` would make it a certain one."""
+    return Pending(frame, node, Cause(CODE, what, frame.place(node)), expr)
 
 
 def is_set(value: Value | None) -> bool:
@@ -73,9 +81,19 @@ def order_of(frame: Frame, node: ast.AST, value: Value | None, verb: str) -> Pen
     if isinstance(value, Set):
         if value.stable:
             return None
-        return pending(frame, node, f"`{frame.segment(node)}` {verb} a set, whose order differs in every process")
+        what = f"`{frame.segment(node)}` {verb} a set, whose order differs in every process"
+        return pending(frame, node, what, _sortable(node, verb))
     if isinstance(value, Container):
         return value.order
+    return None
+
+
+def _sortable(node: ast.AST, verb: str) -> ast.AST | None:
+    """The expression to sort: the node itself where a value is written out, else the argument of the call."""
+    if verb in ("writes out", "serialises"):
+        return node
+    if isinstance(node, ast.Call) and len(node.args) == 1 and verb in ("lists", "joins", "numbers", "goes through"):
+        return node.args[0]
     return None
 
 
@@ -152,7 +170,7 @@ def rebase(frame: Frame, node: ast.AST, value: Value | None, callee: Frame, name
     if not isinstance(value, Seq | Dict) or value.order is None:
         return value
     order = value.order
-    if order.frame is not callee or callee.mode == REGION:
+    if order.frame is not callee or callee.in_region:
         return value
     copy: Container
     if isinstance(value, Seq):

@@ -245,6 +245,8 @@ def exec_if(f: Frame, node: ast.If) -> int:
         f.m.test(f, test, value)
         constant = _known_test(value)
         if constant is not None:
+            if f.is_module():
+                f.m.typing_imports(f.module, node.body)
             return exec_block(f, node.body if constant else node.orelse)
     base = f.fork()
     first = exec_block(f, node.body)
@@ -260,6 +262,7 @@ def exec_if(f: Frame, node: ast.If) -> int:
         f.env = after_body
     elif not first:
         f.merge(after_body)
+    f.settle()
     return FALLS
 
 
@@ -358,6 +361,7 @@ def exec_match(f: Frame, node: ast.Match) -> int:
     f.env = merged
     if not exhaustive:
         f.merge(base)
+    f.settle()
     return FALLS
 
 

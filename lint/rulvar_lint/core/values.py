@@ -289,6 +289,16 @@ class LazyImport(Value):
         self.attr = attr
 
 
+class LazyChoice(LazyImport):
+    """A global name that one of several imports binds, as in `try: import a; except ImportError: import b`."""
+
+    __slots__ = ("options",)
+
+    def __init__(self, options: tuple[Value, ...]) -> None:
+        super().__init__("", None)
+        self.options = options
+
+
 class Star(Value):
     """`*value` in a call or display."""
 
@@ -324,11 +334,17 @@ def join(left: Value | None, right: Value | None) -> Value | None:
         return Unknown(merge_taint(left.taint, right.taint), left.outer or right.outer)
     elif isinstance(left, Obj) and isinstance(right, Obj) and left.type == right.type:
         return Obj(left.type, merge_taint(left.taint, right.taint), left.node)
+    if isinstance(left, LazyImport) or isinstance(right, LazyImport):
+        return LazyChoice((*_choices(left), *_choices(right)))
     options = list(_options(left))
     for option in _options(right):
         if option not in options:
             options.append(option)
     return options[0] if len(options) == 1 else Union(tuple(options[:MAX_OPTIONS]))
+
+
+def _choices(value: Value) -> tuple[Value, ...]:
+    return value.options if isinstance(value, LazyChoice) else (value,)
 
 
 def _options(value: Value) -> tuple[Value, ...]:

@@ -11,13 +11,14 @@ from rulvar_lint.rules import (
     concurrency,
     handlers,
     identity,
+    replacements,
     state,
     steps,
     text,
     workflows,
 )
 
-_FAMILIES: Final = (ambient, text, state, concurrency, steps, handlers, workflows, identity, cassettes)
+_FAMILIES: Final = (ambient, replacements, text, state, concurrency, steps, handlers, workflows, identity, cassettes)
 
 
 def hooks() -> Hooks:

@@ -34,7 +34,7 @@ def judge(
     """RLV002 and RLV003 for the suppression comments of one file."""
     found: list[Diagnostic] = []
     for suppression in comments.suppressions:
-        found += _unknown(source, suppression, known)
+        found += _unknown(source, suppression, known)[:1]
         unused = [
             named
             for named in suppression.codes

@@ -48,6 +48,7 @@ asgiref.sync.sync_to_async"""
 def install(hooks: Hooks) -> None:
     """Listen to what these rules judge."""
     hooks.region_end.append(_unawaited)
+    hooks.region_end.append(_alarms_end)
     hooks.on_call(COMBINATORS, _combined)
     hooks.on_call("asyncio.wait_for", _wait_for)
     hooks.on_call("signal.alarm signal.setitimer", _alarm)
@@ -75,7 +76,7 @@ def _unawaited(f: Frame) -> None:
 def _add_await(f: Frame, node: ast.AST) -> object:
     if f.decl is None or not f.decl.is_async:
         return None
-    return ("safe", "Await the call", [(node, "await ")], "before")
+    return ("safe", "Await the call", [(node, "await ")], "await")
 
 
 # RLV302
@@ -88,7 +89,20 @@ def _combined(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if not work and ext.path.rpartition(".")[2] in _STARTERS and args.pos:
         work = _starts_ctx_work(f, node, args)
     if work:
-        f.effect(node, "RLV302", f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the engine")
+        what = f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the engine"
+        f.effect(node, "RLV302", what, fix=_to_parallel(f, node, ext))
+
+
+def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> object:
+    """`asyncio.gather(a, b)` as `ctx.parallel([a, b])`."""
+    name = f.ctx_name()
+    if name is None or ext.path != "asyncio.gather" or not isinstance(node, ast.Call) or node.keywords or not node.args:
+        return None
+    parts = [ast.get_source_segment(f.module.source.text, arg) for arg in node.args]
+    if None in parts:
+        return None
+    inner = parts[0] if len(parts) == 1 and isinstance(node.args[0], ast.GeneratorExp) else ", ".join(map(str, parts))
+    return ("unsafe", "Use `ctx.parallel`", [(node, f"{name}.parallel([{inner}])")], "replace")
 
 
 def _starts_ctx_work(f: Frame, node: ast.AST, args: Args) -> bool:
@@ -151,15 +165,20 @@ def _timeout(f: Frame, node: ast.AST, value: Value | None, how: str, expr: ast.e
 def _alarm(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     seconds = args.pos[-1] if args.pos else None
     if isinstance(seconds, Const) and not seconds.value:
-        for guard in f.guards:
-            if guard.kind == "alarm":
-                guard.kind = "alarm-over"
-        return
-    f.guards.insert(0, Guard("alarm", node))
+        _alarms_end(f)
+    else:
+        f.alarms.append(Guard("alarm", node))
+
+
+def _alarms_end(f: Frame) -> None:
+    for guard in f.alarms:
+        if guard.first is not None:
+            _timed(f, guard)
+    f.alarms.clear()
 
 
 def _timed(f: Frame, guard: Guard) -> None:
-    if guard.kind in ("timeout", "alarm", "alarm-over") and f.mode != STEP:
+    if guard.kind in ("timeout", "alarm") and f.mode != STEP:
         f.effect(guard.node, "RLV303", f"`{f.segment(guard.node)}` cancels journaled work by the wall clock")
 
 

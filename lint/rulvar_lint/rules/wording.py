@@ -100,6 +100,10 @@ def fix_of(finding: Finding) -> Fix | None:
         if edit is None:
             return None
         edits.append(edit)
+        if how == "await" and edit.text.startswith("("):
+            end_line: int = node.end_lineno
+            column = finding.module.source.column(end_line, node.end_col_offset)
+            edits.append(Edit(edit.path, end_line, column, end_line, column, ")"))
     return Fix(applicability, message, tuple(edits))
 
 
@@ -112,7 +116,10 @@ def _edit(finding: Finding, node: ast.AST, text: str, how: str) -> Edit | None:
     path = finding.module.path
     if not _matches(finding, node):
         return None
-    if how == "before":
+    if how == "await":
+        following = source.line_text(end_line)[end - 1 : end]
+        text = f"({text}" if following and following in ".[(" else text
+    if how in ("before", "await"):
         return Edit(path, line, start, line, start, text)
     if how == "after":
         return Edit(path, end_line, end, end_line, end, text)

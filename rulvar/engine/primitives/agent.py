@@ -9,7 +9,6 @@ from typing import Any
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.jsonable import fragment, journal_form
 from rulvar.contracts.ports.observer import CallSite
-from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Call, Claim, Opened
 from rulvar.engine.primitives.agent_delivery import (
@@ -25,7 +24,8 @@ from rulvar.engine.run import Run
 from rulvar.errors import ReplayStopped, RulvarError
 from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.agent import AgentResult
-from rulvar.runtime.loop import AgentLoop, AgentTask, LoopEnd
+from rulvar.runtime.ends import LoopEnd, limit_reached
+from rulvar.runtime.loop import AgentLoop, AgentTask
 
 __all__ = ["run_agent"]
 
@@ -117,13 +117,7 @@ async def _to_the_end(loop: AgentLoop) -> LoopEnd:
         async with asyncio.timeout(timeout):
             return await loop.run()
     except TimeoutError:
-        error = WireError(
-            code="agent",
-            message=f"the agent reached its limit timeout_s={timeout}",
-            retryable=False,
-            data={"kind": "terminal"},
-        )
-        return LoopEnd(status="limit", error=error)
+        return LoopEnd(status="limit", error=limit_reached("timeout_s", timeout))
 
 
 async def _journal_end(
@@ -160,8 +154,6 @@ async def _journal_end(
     fields["transcriptRef"] = await host.keep_transcript(state)
     if host.checkpoint_ref is not None:
         fields["checkpointRef"] = host.checkpoint_ref
-    if plan.options.memoize_outcome and status in ("error", "limit"):
-        pass  # the running entry carries the wish
     wire = run.terminal(opened, status, fields)
     seq = await run.journal.append(wire)
     cost = run.spend.add(wire)

@@ -6,12 +6,11 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from rulvar.contracts.canonical import decode_json, encode_json
+from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.capabilities import ModelCaps
-from rulvar.contracts.messages import ChatRequest, Msg, Part, TextPart, ToolCallPart
+from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart
 from rulvar.contracts.stream import WireError
+from rulvar.contracts.usage import Usage
 from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.calls import Claim, Opened
 from rulvar.engine.primitives.approval import wait_approval
@@ -19,10 +18,12 @@ from rulvar.engine.run import Run
 from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.scope import agent_scope
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
+from rulvar.runtime.history import dump_wire, rough_tokens
 from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
-from rulvar.tools.gate import Decision, decide
+from rulvar.tools.gate import decide
 from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, invoke_tool, unknown_tool
+from rulvar.tools.permissions import Decision, ToolRequest
 from rulvar.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class AgentHost:
         await run.journal.flush()
         self.checkpoint_ref = f"{run.run_id}/ckpt/{opened.seq}"
         wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
-        await run.engine.transcripts.put(self.checkpoint_ref, _dump(wire))
+        await run.engine.transcripts.put(self.checkpoint_ref, dump_wire(wire))
 
     async def keep_transcript(self, state: LoopState) -> str:
         """Store the conversation and return its reference."""
@@ -97,7 +98,7 @@ class AgentHost:
         ref = f"{run.run_id}/t{run.transcripts}"
         run.transcripts += 1
         messages = [message.to_wire() for message in state.messages]
-        await run.engine.transcripts.put(ref, _dump({"messages": messages}))
+        await run.engine.transcripts.put(ref, dump_wire({"messages": messages}))
         return ref
 
     async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
@@ -111,7 +112,8 @@ class AgentHost:
         if tool is None:
             outcome, decision = unknown_tool(call.name), Decision("deny", "unknown")
         else:
-            decision = decide(run.engine.permissions, tool)
+            request = ToolRequest(tool, call.args, run.run_id, self._plan.agent_type)
+            decision = await decide(run.engine.permissions, request)
             problem = argument_problem(tool, call.args)
             if problem is not None:
                 outcome = problem
@@ -174,7 +176,12 @@ class AgentHost:
     def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
         """Return how many output tokens the rest of the budget buys; None is no bound."""
         reference = self._plan.choice.reference
-        return self._run.budget.output_bound(self.reservation, reference, caps, _rough_tokens(messages))
+        return self._run.budget.output_bound(self.reservation, reference, caps, rough_tokens(messages))
+
+    def affords(self, usage: Usage) -> bool:
+        """Whether the budget still pays for an exchange that has used this much so far."""
+        cost = self._run.spend.price(self._plan.choice.reference, usage)
+        return self._run.budget.affords(self.reservation, cost)
 
     def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the engine's model calls."""
@@ -201,27 +208,3 @@ async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState |
         return None
     wire = decode_json(data)
     return decode_checkpoint(wire) if isinstance(wire, dict) else None
-
-
-def _rough_tokens(messages: Sequence[Msg]) -> int:
-    """Estimate the tokens of a conversation: a quarter of its characters, each part rounded up."""
-    return sum(-(-_length(part) // 4) for message in messages for part in message.parts)
-
-
-def _length(part: Part) -> int:
-    return len(part.text) if isinstance(part, TextPart) else len(_dump(part.to_wire()))
-
-
-def _dump(wire: dict[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(wire)
-    except TypeError:
-        return encode_json(_lists(wire))
-
-
-def _lists(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _lists(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_lists(item) for item in value]
-    return value

@@ -13,6 +13,7 @@ from rulvar.engine.run import Run
 from rulvar.errors import ConfigError
 from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, EMPTY_TOOLSET_HASH, content_key, schema_hash, toolset_hash
 from rulvar.runtime.agent import AgentProfile
+from rulvar.runtime.history import Compaction
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.retry import RetryPolicy
@@ -200,6 +201,7 @@ def agent_task(run: Run, plan: AgentPlan) -> AgentTask:
         schema=plan.schema,
         system=profile.system,
         limits=limits or UsageLimits.of(options.limits, "ctx.agent limits"),
+        compaction=Compaction.of(profile.compaction, f"profiles[{plan.agent_type!r}].compaction"),
         retry=RetryPolicy.of(retry, "ctx.agent retry") if retry is not None else run.engine.retry,
     )
 

@@ -310,3 +310,17 @@ def test_an_async_generator_is_no_workflow() -> None:
 
     with pytest.raises(ConfigError, match="generator"):
         define_workflow("w", body)
+
+
+async def test_credentials_in_events_are_masked_and_the_run_sees_them_whole(bench: Any) -> None:
+    secret = "sk-ant-api03-" + "a1B2" * 12
+
+    async def work(ctx: Ctx, args: Any) -> Any:
+        ctx.log("info", f"token is {secret}", data={"api_key": secret, "note": "fine"})
+        return await ctx.step("s", lambda: secret)
+
+    outcome = await bench.run(work)
+    assert outcome.value == secret
+    texts = [str(event.to_wire()) async for event in bench.handle.events]
+    assert not any(secret in text for text in texts)
+    assert any("fine" in text for text in texts)

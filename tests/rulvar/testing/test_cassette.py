@@ -128,7 +128,7 @@ SCALARS = (
     st.none()
     | st.booleans()
     | st.integers(-3, 3)
-    | st.floats(allow_nan=False)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.sampled_from(["", "x", "stop", "refusal", "native", "text-delta", "finish", 2**53, -1, 1.5, 3.0])
 )
 VALUES = SCALARS | st.lists(SCALARS, max_size=2) | st.dictionaries(st.sampled_from(["type", "a"]), SCALARS)

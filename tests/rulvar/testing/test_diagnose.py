@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rulvar.contracts.messages import ChatRequest
+from rulvar.contracts.redaction import Redactor
 from rulvar.contracts.request_hash import request_hash
 from rulvar.testing.cassette import Cassette, parse_cassette
 from rulvar.testing.diagnose import MissDiagnosis, diagnose_miss
-from rulvar.testing.redaction import Redactor
 
 HEADER = {"v": 1, "kind": "rulvar-vcr", "hashVersion": 2, "recordedAt": "2026-01-02T03:04:05.678Z"}
 CAPS = {

@@ -16,6 +16,7 @@ import pytest
 
 from rulvar.contracts.messages import ImagePart, Msg
 from rulvar.contracts.ports.provider import served_by
+from rulvar.contracts.redaction import MASK
 from rulvar.contracts.request_hash import request_hash
 from rulvar.contracts.stream import Finish, TextDelta, ToolCallEnd, ToolCallStart
 from rulvar.contracts.usage import Usage
@@ -23,7 +24,6 @@ from rulvar.errors import ConfigError, VcrMissError
 from rulvar.testing.cassette import read_cassette
 from rulvar.testing.cassette_rules import LAST_OCCURRENCE
 from rulvar.testing.recorder import record
-from rulvar.testing.redaction import MASK
 from rulvar.testing.replayer import replay
 
 

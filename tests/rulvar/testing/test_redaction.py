@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rulvar.contracts.redaction import MASK, Redactor, default_redact, find_secrets
 from rulvar.errors import ConfigError
-from rulvar.testing.redaction import MASK, Redactor, default_redact, find_secrets
 
 CREDENTIALS = [
     ("Authorization: Basic RkFLRTpGQUtFUEFTUw==", "RkFLRTpGQUtFUEFTUw"),

@@ -197,7 +197,6 @@ CALLS: Final = (
         "datetime.date.fromtimestamp time.localtime time.mktime",
         "some-args",
     ),
-    Group("RLV206", "uses the time zone of the host", "time.ctime", "some-args"),
     Group(
         "RLV208",
         "holds paths and line numbers that change with every deploy",

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from rulvar.contracts.credential_names import find_named_values, mask_spans, name_kind
+from rulvar.contracts.secret_shapes import MASK, Secret, find_shapes
 from rulvar.errors import ConfigError
-from rulvar.testing.credential_names import find_named_values, mask_spans, name_kind
-from rulvar.testing.secret_shapes import MASK, Secret, find_shapes
 
 __all__ = ["MASK", "Masked", "Redaction", "Redactor", "default_redact", "find_secrets"]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from rulvar.testing.secret_shapes import MASK, PROSE, WHITE_SPACE, Secret
+from rulvar.contracts.secret_shapes import MASK, PROSE, WHITE_SPACE, Secret
 
 __all__ = ["NameKind", "find_named_values", "mask_spans", "name_kind"]
 

@@ -1,0 +1,33 @@
+-- rulvar for Neovim 0.11 and newer: vim.lsp.enable("rulvar")
+--
+-- Running tests executes code of the project, so it is off until you say otherwise:
+--   vim.lsp.config("rulvar", { init_options = { trusted = true } })
+-- or, for the session, :LspRulvarTrust
+
+---@type vim.lsp.Config
+return {
+  cmd = { "rulvar-lsp", "--stdio" },
+  filetypes = { "python" },
+  root_markers = { "pyproject.toml", "pytest.ini", "setup.cfg", ".git" },
+  init_options = { trusted = false },
+  settings = { rulvar = vim.empty_dict() },
+  on_attach = function(client, bufnr)
+    local function command(name, desc, run)
+      vim.api.nvim_buf_create_user_command(bufnr, "LspRulvar" .. name, run, { desc = desc })
+    end
+    command("RunFile", "Run replay-strict on this file", function()
+      vim.cmd.update()
+      client:exec_cmd({
+        title = "Run replay-strict",
+        command = "rulvar.replayStrict",
+        arguments = { { uri = vim.uri_from_bufnr(bufnr) } },
+      }, { bufnr = bufnr })
+    end)
+    command("Cancel", "Cancel running tests", function()
+      client:exec_cmd({ title = "Cancel", command = "rulvar.cancelRun", arguments = { vim.empty_dict() } }, { bufnr = bufnr })
+    end)
+    command("Trust", "Allow running tests until the server stops", function()
+      client:notify("rulvar/trust", { trusted = true })
+    end)
+  end,
+}

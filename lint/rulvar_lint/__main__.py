@@ -1,0 +1,10 @@
+"""`python -m rulvar_lint`."""
+
+from __future__ import annotations
+
+import sys
+
+from rulvar_lint.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""Checking a whole project at once: from the cache where nothing changed, in several processes where much did."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rulvar_lint.cache import Cache, Stat, digest_of
+from rulvar_lint.config import Config
+from rulvar_lint.core.diagnostic import Diagnostic
+from rulvar_lint.core.files import walk
+
+if TYPE_CHECKING:
+    from rulvar_lint.project import Project, Unit
+
+PARALLEL_FROM: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run found. `files` counts Python files, `workflows` workflow functions."""
+
+    found: list[Diagnostic]
+    files: int
+    workflows: int
+
+
+def check(
+    root: Path,
+    config: Config,
+    wanted: list[str] | None = None,
+    *,
+    use_cache: bool = True,
+    cache_folder: Path | None = None,
+    jobs: int | None = None,
+    overlays: dict[str, str] | None = None,
+) -> Outcome:
+    """Check the project at `root`; report on the paths in `wanted` (relative to it), or on everything."""
+    files = _stats(root, config, wanted or [])
+    cache = Cache(root, config, cache_folder) if use_cache and not overlays else None
+    if cache is not None and cache.load() and cache.is_fresh(files):
+        return _from_cache(cache, wanted)
+    return _analyse(root, config, files, cache, wanted, jobs, overlays or {})
+
+
+def _stats(root: Path, config: Config, wanted: list[str]) -> dict[str, Stat]:
+    found: dict[str, Stat] = {}
+    for path, stat in walk(root, exclude=config.exclude, respect_gitignore=config.respect_gitignore):
+        if path.endswith(".py") or config.is_cassette(path):
+            found[path] = (stat.st_mtime_ns, stat.st_size)
+    for name in wanted:
+        if name not in found and name.endswith((".py", ".jsonl")):
+            try:
+                stat = (root / name).stat()
+            except OSError:
+                continue
+            if name.endswith(".py") or config.is_cassette(name):
+                found[name] = (stat.st_mtime_ns, stat.st_size)
+    return found
+
+
+def _from_cache(cache: Cache, wanted: list[str] | None) -> Outcome:
+    data = cache.data
+    found = [
+        Diagnostic.from_json(item)
+        for path, items in data["report"].items()
+        if wanted is None or is_wanted(path, wanted)
+        for item in items
+    ]
+    return Outcome(sorted(found, key=lambda item: item.sort_key), data["python"], data["workflows"])
+
+
+def _analyse(
+    root: Path,
+    config: Config,
+    files: dict[str, Stat],
+    cache: Cache | None,
+    wanted: list[str] | None,
+    jobs: int | None,
+    overlays: dict[str, str],
+) -> Outcome:
+    import gc
+
+    from rulvar_lint.project import Project
+
+    gc.set_threshold(200_000, 50, 50)
+    project = Project(root, config, files)
+    for path, text in overlays.items():
+        project.set_text(path, text)
+    known = _reusable(project, cache, files) if cache is not None else {}
+    candidates = project.candidates()
+    todo = [path for path in candidates if path not in known]
+    units = {**known, **_units(project, todo, jobs)}
+    report = project.report({path: units[path] for path in candidates})
+    if cache is not None:
+        cache.store(_stored(project, files, units, report))
+    found = [item for path, items in report.items() if wanted is None or is_wanted(path, wanted) for item in items]
+    workflows = sum(len(unit.workflows) for unit in units.values())
+    python = sum(path.endswith(".py") for path in files)
+    return Outcome(sorted(found, key=lambda item: item.sort_key), python, workflows)
+
+
+# Processes
+
+
+def _units(project: Project, paths: list[str], jobs: int | None) -> dict[str, Unit]:
+    workers = jobs if jobs is not None else _processors()
+    if workers < 2 or len(paths) < PARALLEL_FROM or not hasattr(os, "fork"):
+        return project.units(paths, release=True)
+    from multiprocessing import get_context
+
+    context = get_context("fork")
+    chunks = [paths[start::workers] for start in range(workers)]
+    running = []
+    for chunk in chunks:
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(project, chunk, sender), daemon=True)
+        process.start()
+        sender.close()
+        running.append((process, receiver, chunk))
+    found: dict[str, Unit] = {}
+    for process, receiver, chunk in running:
+        try:
+            found.update(receiver.recv())
+        except EOFError:
+            found.update(project.units(chunk, release=True))
+        process.join()
+    return found
+
+
+def _work(project: Project, paths: list[str], sender: Any) -> None:
+    sender.send(project.units(paths, release=True))
+    sender.close()
+
+
+def _processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+# Cache entries
+
+
+def _reusable(project: Project, cache: Cache, files: dict[str, Stat]) -> dict[str, Unit]:
+    """The cached units that no change can have touched."""
+    from rulvar_lint.project import Unit
+
+    if not cache.data:
+        return {}
+    changed, structure = cache.changed(project.root, files)
+    if structure:
+        return {}
+    texts = [source.data for path in changed if (source := project.source(path)) is not None]
+    found: dict[str, Unit] = {}
+    for path, entry in cache.data["units"].items():
+        if path in changed or not changed.isdisjoint(entry["deps"]):
+            continue
+        if any(word.encode() in text for word in entry["words"] for text in texts):
+            continue
+        found[path] = Unit.from_json(entry)
+    return found
+
+
+def _stored(
+    project: Project,
+    files: dict[str, Stat],
+    units: dict[str, Unit],
+    report: dict[str, list[Diagnostic]],
+) -> dict[str, Any]:
+    from rulvar_lint.cache import FORMAT
+
+    return {
+        "format": FORMAT,
+        "python": sum(path.endswith(".py") for path in files),
+        "workflows": sum(len(unit.workflows) for unit in units.values()),
+        "files": {path: [*stat, digest_of(project.root / path)] for path, stat in files.items()},
+        "units": {path: unit.to_json() for path, unit in units.items()},
+        "report": {path: [item.to_json() for item in items] for path, items in report.items() if items},
+    }
+
+
+def is_wanted(path: str, wanted: Iterable[str]) -> bool:
+    """Whether a path is one of those named, or below one."""
+    return any(name in (".", "") or path == name or path.startswith(f"{name}/") for name in wanted)

@@ -1,0 +1,112 @@
+"""The options of `rulvar-lint`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final, NoReturn
+
+from rulvar_lint.reporters import FORMATS
+
+COMMANDS: Final = ("check", "rule", "explain", "identity-diff")
+
+
+class UsageError(Exception):
+    """The command line cannot be understood. The text says what to do."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}\nFor help: rulvar-lint --help")
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    """The parsed command line; `check` is the command when none is named.
+
+    Raises:
+        UsageError: the command line is wrong.
+    """
+    if argv and argv[0] in COMMANDS:
+        command, rest = argv[0], argv[1:]
+    else:
+        command, rest = "check", argv
+    args = {"check": _check, "rule": _rule, "explain": _explain, "identity-diff": _identity_diff}[command]().parse_args(rest)
+    args.command = command
+    return args
+
+
+def _parser(command: str, description: str, **more: Any) -> _Parser:
+    return _Parser(
+        prog=f"rulvar-lint {command}".strip(),
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **more,
+    )
+
+
+def _check() -> _Parser:
+    parser = _parser(
+        "",
+        "Find code in rulvar workflows that a replay would not repeat.",
+        epilog="Other commands:\n"
+        "  rulvar-lint rule CODE | --all     describe rules\n"
+        "  rulvar-lint explain PATH:LINE     tell the whole story of a finding\n"
+        "  rulvar-lint identity-diff A..B    which journaled calls a change re-keys\n\n"
+        "Exit codes: 0 no findings, 1 findings, 2 wrong use or an internal error.",
+    )
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders to report on (default: all)")
+    parser.add_argument("--fix", action="store_true", help="apply the safe fixes")
+    parser.add_argument("--unsafe-fixes", action="store_true", help="apply or show the unsafe fixes as well")
+    parser.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
+    parser.add_argument("--select", metavar="CODES", help="report these rules only (codes or prefixes, or ALL)")
+    parser.add_argument("--extend-select", metavar="CODES", help="report these rules as well")
+    parser.add_argument("--ignore", metavar="CODES", help="do not report these rules")
+    parser.add_argument("--per-file-ignores", metavar="GLOB:CODE,...", help="do not report rules in some files")
+    parser.add_argument("--output-format", choices=(*FORMATS, "text"), default="full", metavar="FORMAT",
+                        help=f"one of {', '.join(FORMATS)} (default: full)")  # fmt: skip
+    parser.add_argument("--output-file", metavar="FILE", help="write the report to a file")
+    parser.add_argument("--stdin-filename", metavar="FILE", help="check standard input as if it were this file")
+    parser.add_argument("--statistics", action="store_true", help="count the findings of each rule")
+    parser.add_argument("--add-ignore", action="store_true", help="add `# rulvar: ignore[...]` to each line with findings")
+    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    parser.add_argument("--watch", action="store_true", help="check again whenever a file changes")
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
+    parser.add_argument("--cache-dir", metavar="DIR", help="folder of the cache (default: .rulvar_cache)")
+    parser.add_argument("--show-files", action="store_true", help="list the files that would be checked")
+    parser.add_argument("--exclude", metavar="GLOB", action="append", default=[], help="leave files or folders out")
+    parser.add_argument("--no-gitignore", action="store_true", help="do not respect .gitignore")
+    parser.add_argument("--root", metavar="DIR", help="project root (default: the nearest pyproject.toml or .git above)")
+    parser.add_argument("--isolated", action="store_true", help="ignore pyproject.toml")
+    parser.add_argument("-j", "--jobs", type=int, metavar="N", help="processes to use (default: one per processor)")
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colours in text reports")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print findings only")
+    parser.add_argument("-V", "--version", action="store_true", help="print the version")
+    return parser
+
+
+def _rule() -> _Parser:
+    parser = _parser("rule", "Describe rules: what they find, why it breaks replay, and what to write instead.")
+    parser.add_argument("codes", nargs="*", metavar="CODE", help="rule codes or names")
+    parser.add_argument("--all", action="store_true", help="describe every rule")
+    parser.add_argument("--output-format", choices=("text", "json", "markdown"), default="text")
+    return parser
+
+
+def _explain() -> _Parser:
+    parser = _parser("explain", "Tell the whole story of the findings on one line: the chain, the rule, the fix.")
+    parser.add_argument("where", metavar="PATH:LINE | CODE", help="a line, or a rule code")
+    parser.add_argument("--root", metavar="DIR", help="project root")
+    return parser
+
+
+def _identity_diff() -> _Parser:
+    parser = _parser(
+        "identity-diff",
+        "Compare the journaled calls of two revisions: which are re-keyed, added or removed.\n"
+        "A re-keyed call is not found in the journals of running workflows: it is made, and paid, again.",
+    )
+    parser.add_argument("revisions", metavar="BASE..HEAD", help="two git revisions; `BASE..` compares with the working tree")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders to compare (default: all)")
+    parser.add_argument("--output-format", choices=("text", "json"), default="text")
+    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 even if calls are re-keyed or removed")
+    parser.add_argument("--root", metavar="DIR", help="project root")
+    return parser

@@ -1,0 +1,130 @@
+"""What may stand in the place of an unstable call: the fixes of RLV101-RLV114."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Final
+
+from rulvar_lint.core.frame import REGION
+from rulvar_lint.core.values import Ext
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.findings import Finding
+    from rulvar_lint.core.frame import Frame
+    from rulvar_lint.core.hooks import Hooks
+
+# Dotted name -> (safety, replacement); `{ctx}` is the variable that holds ctx.
+_DIRECT: Final = {
+    "time.time": ("safe", "{ctx}.time()"),
+    "datetime.datetime.utcnow": ("unsafe", "{ctx}.now().replace(tzinfo=None)"),
+    "datetime.datetime.today": ("unsafe", "{ctx}.now()"),
+    "datetime.date.today": ("unsafe", "{ctx}.now().date()"),
+    "time.time_ns": ("unsafe", "int({ctx}.time() * 1_000_000_000)"),
+    "time.monotonic": ("unsafe", "{ctx}.time()"),
+    "time.perf_counter": ("unsafe", "{ctx}.time()"),
+    "uuid.uuid4": ("safe", "{ctx}.uuid()"),
+    "uuid.uuid1": ("unsafe", "{ctx}.uuid()"),
+    "uuid.uuid6": ("unsafe", "{ctx}.uuid()"),
+    "uuid.uuid7": ("unsafe", "{ctx}.uuid()"),
+}
+_UTC: Final = frozenset({"datetime.timezone.utc", "datetime.UTC"})
+_LEVELS: Final = {
+    "debug": "debug",
+    "info": "info",
+    "warning": "warn",
+    "warn": "warn",
+    "error": "error",
+    "exception": "error",
+    "critical": "error",
+}
+
+
+def install(hooks: Hooks) -> None:
+    """Listen to the calls that have a replacement."""
+    hooks.on_call(" ".join(_DIRECT), _direct)
+    hooks.on_call("datetime.datetime.now", _now)
+    hooks.on_call("random.random", _random)
+    hooks.on_call("builtins.print", _print)
+    for level in _LEVELS:
+        hooks.on_call(f"logging.{level} logging.Logger.{level}", _logging)
+    hooks.on_call("builtins.input", _input)
+
+
+def _finding(f: Frame, node: ast.AST, code: str) -> Finding | None:
+    if f.mode != REGION:
+        return None
+    found = f.m.findings.get((f.module.path, getattr(node, "lineno", 0), code))
+    return found if found is not None and found.node is node and found.fix is None else None
+
+
+def _direct(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
+    code = "RLV103" if ext.path.startswith("uuid.") else "RLV101"
+    finding, name = _finding(f, node, code), f.ctx_name()
+    if finding is None or name is None or args.count():
+        return
+    safety, template = _DIRECT[ext.path]
+    text = template.format(ctx=name)
+    finding.fix = (safety, f"Use `{text}`", [(node, text)], "replace")
+
+
+def _now(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
+    finding, name = _finding(f, node, "RLV101"), f.ctx_name()
+    if finding is None or name is None or args.count() > 1:
+        return
+    tz = args.get(0, "tz")
+    is_utc = isinstance(tz, Ext) and tz.path in _UTC
+    if args.count() and not is_utc:
+        zone = args.node(0, "tz")
+        segment = ast.get_source_segment(f.module.source.text, zone) if zone is not None else None
+        text = f"{name}.now().astimezone({segment})" if segment else ""
+    else:
+        text = f"{name}.now()"
+    if text:
+        finding.fix = ("safe" if is_utc else "unsafe", f"Use `{text}`", [(node, text)], "replace")
+
+
+def _random(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
+    finding, name = _finding(f, node, "RLV102"), f.ctx_name()
+    if finding is not None and name is not None and not args.count():
+        text = f'{name}.random("{_target(f, node) or "draw"}")'
+        finding.fix = ("safe", f"Use `{text}`", [(node, text)], "replace")
+
+
+def _target(f: Frame, node: ast.AST) -> str:
+    """The variable that a line assigns to."""
+    line = f.module.source.line_text(getattr(node, "lineno", 0))
+    match = re.match(r"\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=[^=]", line)
+    return match[1] if match else ""
+
+
+def _print(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        _log(f, node, "info", node.args[0], [])
+
+
+def _logging(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
+    if isinstance(node, ast.Call) and node.args and not node.keywords:
+        level = _LEVELS[ext.path.rpartition(".")[2]]
+        _log(f, node, level, node.args[0], node.args[1:])
+
+
+def _log(f: Frame, node: ast.Call, level: str, message: ast.expr, rest: list[ast.expr]) -> None:
+    finding, name = _finding(f, node, "RLV113"), f.ctx_name()
+    texts = [ast.get_source_segment(f.module.source.text, part) for part in (message, *rest)]
+    if finding is None or name is None or None in texts or any(isinstance(part, ast.Starred) for part in (message, *rest)):
+        return
+    said = str(texts[0])
+    if rest:
+        said = f"{said} % ({', '.join(map(str, texts[1:]))},)"
+    elif not isinstance(message, ast.Constant | ast.JoinedStr):
+        said = f"str({said})"
+    finding.fix = ("unsafe", "Use `ctx.log`", [(node, f'{name}.log("{level}", {said})')], "replace")
+
+
+def _input(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
+    finding, name = _finding(f, node, "RLV112"), f.ctx_name()
+    if finding is not None and name is not None and f.decl is not None and f.decl.is_async:
+        text = f'await {name}.await_external("answer")'
+        finding.fix = ("manual", "Suspend until a person answers", [(node, text)], "replace")

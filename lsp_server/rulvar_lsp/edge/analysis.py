@@ -1,0 +1,292 @@
+"""Documents looked at in the background: the lint, and the recorded calls put into the text.
+
+One worker thread owns the lint's projects. Requests for the same text share one job; a newer text
+is looked at next and the ones between are skipped, since nobody asks for them any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rulvar_lsp.edge.cassettes import CassetteChecker
+from rulvar_lsp.edge.uris import uri_key
+from rulvar_lsp.features.cassette import unused_rows
+from rulvar_lsp.features.diagnostics import Finding, lint_findings, run_findings
+from rulvar_lsp.features.outline import Block, find_tests, is_test_file
+from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites, static_calls
+from rulvar_lsp.snapshot import Document, Recorded
+from rulvar_lsp.text import Span
+
+if TYPE_CHECKING:
+    from rulvar_lint import Project, RuleInfo
+    from rulvar_lsp.edge.session import Session
+
+logger = logging.getLogger(__name__)
+
+MOST_CHARACTERS = 5_000_000
+# the root of files without a project: a folder that does not exist
+_NOWHERE = os.path.join(tempfile.gettempdir(), f"rulvar-lsp-no-project-{os.getpid()}")
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a text is by itself and among the other files of its project."""
+
+    document: Document
+    findings: tuple[Finding, ...] = ()
+    calls: tuple[StaticCall, ...] | None = None  # None: the text does not parse
+    tests: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An analysis together with what the reports say."""
+
+    analysis: Analysis
+    placed: tuple[PlacedSite, ...] = ()
+    run_findings: tuple[Finding, ...] = ()
+
+    @property
+    def document(self) -> Document:
+        """The document that was looked at."""
+        return self.analysis.document
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings: of the lint and of the runs."""
+        return self.analysis.findings + self.run_findings
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the lint finds a document: a project's root and the path in it."""
+
+    root: str
+    path: str
+
+    def absolute(self, path: str) -> str | None:
+        """A path that the lint gave, as an absolute one; None for the document itself."""
+        found = os.path.normpath(os.path.join(self.root, path))
+        return None if found == self.path else found
+
+
+@dataclass(slots=True)
+class _Job:
+    document: Document
+    revision: int
+    task: asyncio.Future[Analysis]
+
+
+@dataclass(slots=True)
+class _Viewed:
+    analysis: Analysis
+    recorded: Recorded
+    task: asyncio.Future[View]
+
+
+class Analyst:
+    """Looks at documents of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rulvar-lsp analysis")
+        self._projects: dict[str, Project | None] = {}  # of the worker thread
+        self._overlays: dict[str, Document] = {}  # of the worker thread: path -> text the lint has
+        self._cassettes: dict[str, CassetteChecker] = {}  # of the worker thread
+        self._jobs: dict[str, _Job] = {}
+        self._views: dict[str, _Viewed] = {}
+        self.revision = 0
+        self.faults: dict[str, str] = {}  # project root -> what is wrong with its configuration
+
+    # -- on the loop ----------------------------------------------------------------------------
+    async def view(self, document: Document, *, fresh: bool = False) -> View:
+        """Look at a document; `fresh` also takes the newest texts of the other files in."""
+        analysis = await self._analysis(document, fresh)
+        recorded = self._session.recorded
+        key = uri_key(document.uri)
+        known = self._views.get(key)
+        if known is None or known.analysis is not analysis or known.recorded is not recorded:
+            task = self._submit(_view, analysis, recorded)
+            known = self._views[key] = _Viewed(analysis, recorded, task)
+        return await asyncio.shield(known.task)
+
+    async def _analysis(self, document: Document, fresh: bool) -> Analysis:
+        key = uri_key(document.uri)
+        job = self._jobs.get(key)
+        if job is None or job.document is not document or (fresh and job.revision != self.revision):
+            if job is not None:
+                job.task.cancel()  # of no effect once the worker has begun with it
+            task = self._submit(self._look, document, self._place(document))
+            job = self._jobs[key] = _Job(document, self.revision, task)
+        try:
+            return await asyncio.shield(job.task)
+        except asyncio.CancelledError:
+            newer = self._jobs.get(key)
+            if job.task.cancelled() and newer is not None and newer is not job:
+                raise Superseded from None
+            raise
+
+    def edited(self, document: Document) -> None:
+        """A text has changed: what was found in other files may change with it."""
+        self.revision += 1
+
+    def closed(self, document: Document) -> None:
+        """A document was closed: the file on disk counts again."""
+        key = uri_key(document.uri)
+        self._jobs.pop(key, None)
+        self._views.pop(key, None)
+        self.revision += 1
+        self._submit(self._drop, document.uri, self._place(document))
+
+    def changed_on_disk(self, paths: list[str], *, configuration: bool = False) -> None:
+        """Files were changed by others; `configuration` also makes new projects."""
+        self.revision += 1
+        self._submit(self._invalidate, paths, configuration)
+
+    async def rule_info(self, code: str) -> RuleInfo | None:
+        """What is known about a rule, None for a code that is none."""
+        return await asyncio.shield(self._submit(_rule_info, code))
+
+    async def fix_all(self, document: Document, unsafe: bool = False) -> str | None:
+        """The text with every safe fix applied, None when that changes nothing."""
+        place = self._place(document)
+        return await asyncio.shield(self._submit(self._fix_all, document, place, unsafe))
+
+    def _submit(self, work: Any, *args: Any) -> asyncio.Future[Any]:
+        future = asyncio.get_running_loop().run_in_executor(self._worker, work, *args)
+        future.add_done_callback(_retrieve)
+        return future
+
+    def _place(self, document: Document) -> Place:
+        session = self._session
+        path = document.path
+        if path is not None and session.is_in_project(path):
+            return Place(session.root_of(path), path)
+        # a buffer without a file, or a file that belongs to no project: looked at by itself, since the
+        # folder around it may be anybody's home
+        name = "".join(c if c.isalnum() else "_" for c in document.uri)
+        return Place(_NOWHERE, f"{_NOWHERE}/{name[-100:]}/{os.path.basename(path or 'untitled.py')}")
+
+    # -- in the worker --------------------------------------------------------------------------
+    def _look(self, document: Document, place: Place) -> Analysis:
+        if len(document.text.source) > MOST_CHARACTERS:
+            return Analysis(document)
+        if document.language != "python":
+            return Analysis(document, self._cassette_findings(document))
+        path = place.path
+        found_tests = find_tests(document.text) if is_test_file(path) else ()
+        try:
+            project = self._project(place.root)
+            if project is None:
+                return Analysis(document, tests=found_tests)
+            if self._overlays.get(path) is not document:
+                project.set_text(path, document.text.source)
+                self._overlays[path] = document
+            found = project.check_file(path)
+            parsed = not any(d.code == "RLV001" for d in found)
+            calls = static_calls(document.text, project.ctx_calls(path)) if parsed else None
+            findings = lint_findings(document, found, place.absolute)
+            return Analysis(document, findings, calls, found_tests)
+        except Exception:
+            logger.exception("the lint failed on %s", document.uri)
+            return Analysis(document, tests=found_tests)
+
+    def _cassette_findings(self, document: Document) -> tuple[Finding, ...]:
+        checker = self._cassettes.setdefault(document.uri, CassetteChecker())
+        try:
+            return checker.check(document.text)
+        except Exception:
+            logger.exception("checking the cassette %s failed", document.uri)
+            return ()
+
+    def _project(self, root: str) -> Project | None:
+        """The lint's project; None while its configuration cannot be used."""
+        if root not in self._projects:
+            from rulvar_lint import ConfigError, Project
+
+            try:
+                self._projects[root] = Project(Path(root))
+            except ConfigError as error:
+                self._projects[root] = None
+                self.faults[root] = str(error)
+                logger.error("the lint's configuration cannot be used: %s", error)
+            else:
+                self.faults.pop(root, None)
+        return self._projects[root]
+
+    def _drop(self, uri: str, place: Place) -> None:
+        self._cassettes.pop(uri, None)
+        if self._overlays.pop(place.path, None) is not None:
+            project = self._projects.get(place.root)
+            if project is not None:
+                project.set_text(place.path, None)
+
+    def _invalidate(self, paths: list[str], configuration: bool) -> None:
+        if configuration:
+            self._projects.clear()
+            self._overlays.clear()
+            return
+        for project in self._projects.values():
+            for path in paths:
+                if project is not None:
+                    project.invalidate(path)
+
+    def _fix_all(self, document: Document, place: Place, unsafe: bool) -> str | None:
+        from rulvar_lint import fix_source
+
+        self._look(document, place)
+        project = self._project(place.root)
+        if project is None:
+            return None
+        source = document.text.source
+        fixed = fix_source(source, project.check_file(place.path), unsafe=unsafe)
+        return fixed if fixed != source else None
+
+
+class Superseded(Exception):
+    """A newer text came before this one was looked at."""
+
+
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
+def _view(analysis: Analysis, recorded: Recorded) -> View:
+    document = analysis.document
+    if document.path is None:
+        return View(analysis)
+    if document.language != "python":
+        return View(analysis, run_findings=unused_findings(document, recorded))
+    calls = recorded.calls_in.get(document.path, ())
+    placed = place_sites(document.text, calls, analysis.calls) if calls else ()
+    ran = recorded.tests_in.get(document.path, ())
+    noticed = recorded.noticed_in.get(document.path, ())
+    return View(analysis, placed, run_findings(document, placed, analysis.tests, ran, noticed))
+
+
+def unused_findings(document: Document, recorded: Recorded) -> tuple[Finding, ...]:
+    """Rows that no test needs any more."""
+    return tuple(
+        Finding(
+            span=Span(line, 0, line, len(document.text.line(line))),
+            code="cassette-unused",
+            severity="hint",
+            message="no test that replays this cassette was served this row",
+            unnecessary=True,
+        )
+        for line in unused_rows(document, recorded)
+    )
+
+
+def _rule_info(code: str) -> RuleInfo | None:
+    from rulvar_lint import rule_info
+
+    return rule_info(code)

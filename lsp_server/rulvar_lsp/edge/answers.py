@@ -1,0 +1,238 @@
+"""Requests about a document: each takes a snapshot, calls a feature and converts its plain data."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types as lsp
+
+from rulvar_lsp.edge.documents import current, is_cassette_file, modified, view_of
+from rulvar_lsp.edge.uris import path_to_uri
+from rulvar_lsp.features import code_actions as actions
+from rulvar_lsp.features.cassette import Link, cassette_links, row_markdown, served_rows
+from rulvar_lsp.features.definition import rows_at
+from rulvar_lsp.features.diagnostics import span_of
+from rulvar_lsp.features.hover import HoverText, hover
+from rulvar_lsp.features.inlay_hints import hints
+from rulvar_lsp.features.lenses import Lens, lenses
+from rulvar_lsp.features.outline import find_test_at, find_tests, is_test_file
+from rulvar_lsp.features.recorded import sides, site_markdown
+from rulvar_lsp.text import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from rulvar_lsp.edge.server import RulvarServer
+    from rulvar_lsp.snapshot import Document
+
+
+MOST_ROW_LENSES = 500
+
+
+class Answers:
+    """Handlers of the document requests. The snapshot is taken when the request arrives."""
+
+    def __init__(self, server: RulvarServer) -> None:
+        self._server = server
+
+    def inlay_hint(self, params: lsp.InlayHintParams) -> Awaitable[list[lsp.InlayHint]] | None:
+        """Hints of the requested lines."""
+        document = current(self._server, params.text_document.uri)
+        if document is None or not self._server.session.settings_for(document.path).inlay_hints:
+            return None
+        return self._hints(document, params.range.start.line, params.range.end.line)
+
+    async def _hints(self, document: Document, first: int, last: int) -> list[lsp.InlayHint]:
+        view = await view_of(self._server, document)
+        convert = self._server.convert
+        return [convert.hint(document, hint) for hint in hints(view.placed, first, last)]
+
+    async def resolve_hint(self, hint: lsp.InlayHint) -> lsp.InlayHint:
+        """Add the tooltip."""
+        data = hint.data if isinstance(hint.data, dict) else {}
+        document = current(self._server, str(data.get("uri")))
+        if document is None or document.version != data.get("version"):
+            return hint
+        view = await view_of(self._server, document)
+        for placed in view.placed:
+            if (placed.span.end_line, placed.span.end_column) == (
+                data.get("line"),
+                data.get("column"),
+            ):
+                hint.tooltip = self._server.convert.markup(site_markdown(placed))
+        return hint
+
+    def code_lens(self, params: lsp.CodeLensParams) -> Awaitable[list[lsp.CodeLens]] | None:
+        """Lenses on tests; from the text alone, so that they stay while it does not parse."""
+        document = current(self._server, params.text_document.uri)
+        if document is None or not self._server.session.settings_for(document.path).code_lens:
+            return None
+        return self._lenses(document)
+
+    async def _lenses(self, document: Document) -> list[lsp.CodeLens]:
+        await self._server.know_reports(document)
+        if self._server.session.document(document.uri) is not document:
+            raise modified()
+        if is_cassette_file(document):
+            return self._row_lenses(document)
+        if document.path is None or not is_test_file(document.path):
+            return []
+        recorded = self._server.session.recorded.tests_in.get(document.path, ())
+        found = lenses(document, find_tests(document.text), recorded)
+        return [self._server.convert.lens(document, lens) for lens in found]
+
+    def _row_lenses(self, document: Document) -> list[lsp.CodeLens]:
+        rows = served_rows(document, self._server.session.recorded)
+        found = []
+        for row in rows[:MOST_ROW_LENSES]:
+            site = row.calls[0]
+            path = site.test.absolute(site.site.file)
+            span = Span(row.line, 0, row.line, 0)
+            target = {"path": path, "line": site.site.line}
+            found.append(Lens(span, row.title, "rulvar.openFile", target))
+        return [self._server.convert.lens(document, lens) for lens in found]
+
+    def hover(self, params: lsp.HoverParams) -> Awaitable[lsp.Hover | None] | None:
+        """What is known about a call, and what a rule means."""
+        document = current(self._server, params.text_document.uri)
+        if document is None:
+            return None
+        line, column = self._server.convert.place(document.text, params.position)
+        if is_cassette_file(document):
+            return self._row_hover(document, line)
+        return self._hover(document, line, column)
+
+    async def _row_hover(self, document: Document, line: int) -> lsp.Hover | None:
+        await self._server.know_reports(document)
+        text = row_markdown(document, line, self._server.session.recorded)
+        if text is None:
+            return None
+        found = HoverText(text, Span(line, 0, line, len(document.text.line(line))))
+        return self._server.convert.hover(document, found)
+
+    async def _hover(self, document: Document, line: int, column: int) -> lsp.Hover | None:
+        view = await view_of(self._server, document)
+        rules = {f.code for f in view.findings if f.is_rule and f.span.contains(line, column)}
+        infos = {code: await self._server.analyst.rule_info(code) for code in rules}
+        found = hover(line, column, view.placed, view.findings, infos.get)
+        return self._server.convert.hover(document, found) if found is not None else None
+
+    def code_action(self, params: lsp.CodeActionParams) -> Awaitable[list[Any]] | None:
+        """Fixes and the other actions at a place."""
+        document = current(self._server, params.text_document.uri)
+        if document is None:
+            return None
+        only = [str(getattr(kind, "value", kind)) for kind in params.context.only or ()] or None
+        return self._actions(document, self._server.convert.span(document.text, params.range), only)
+
+    async def _actions(
+        self, document: Document, span: Span, only: list[str] | None
+    ) -> list[lsp.CodeAction | lsp.Command]:
+        view = await view_of(self._server, document)
+        path = document.path
+        test = find_test_at(document.text, span.line) if path and is_test_file(path) else None
+        found = actions.code_actions(document, span, view.findings, view.placed, test, only)
+        convert = self._server.convert
+        result = [convert.action(document, action) for action in found]
+        fixable = any(f.fix is not None and f.fix.applicability == "safe" for f in view.findings)
+        if fixable and only is not None and actions.wanted(actions.FIX_ALL, only):
+            data = {"uri": document.uri, "version": document.version}
+            result.append(lsp.CodeAction(title="Fix all rulvar findings", kind=actions.FIX_ALL, data=data))
+        return result
+
+    async def resolve_action(self, action: lsp.CodeAction) -> lsp.CodeAction:
+        """Add the edit of "fix all", for the very text that the action was offered for."""
+        data = action.data if isinstance(action.data, dict) else {}
+        document = current(self._server, str(data.get("uri")))
+        if document is None or action.edit is not None:
+            return action
+        if document.version != data.get("version"):
+            raise modified()
+        fixed = await self._server.analyst.fix_all(document)
+        if self._server.session.document(document.uri) is not document:
+            raise modified()
+        if fixed is not None:
+            edits = actions.difference(document.text, fixed)
+            action.edit = self._server.convert.workspace_edit(document, edits)
+        return action
+
+    def definition(self, params: lsp.DefinitionParams) -> Awaitable[list[lsp.Location]] | None:
+        """From a call to the rows that served it, or to the nearest row of a miss."""
+        document = current(self._server, params.text_document.uri)
+        if document is None:
+            return None
+        line, column = self._server.convert.place(document.text, params.position)
+        return self._definition(document, line, column)
+
+    async def _definition(self, document: Document, line: int, column: int) -> list[lsp.Location]:
+        view = await view_of(self._server, document)
+        places = rows_at(line, column, view.placed)
+        places += [(link.path, 0) for link in self._links(document) if link.span.contains(line, column)]
+        return [self._server.convert.location(p, Span(n, 0, n, 0)) for p, n in places]
+
+    def references(self, params: lsp.ReferenceParams) -> Awaitable[list[lsp.Location]] | None:
+        """From a row of a cassette to the calls that it serves."""
+        document = current(self._server, params.text_document.uri)
+        if document is None or not is_cassette_file(document):
+            return None
+        return self._references(document, params.position.line)
+
+    async def _references(self, document: Document, line: int) -> list[lsp.Location]:
+        await self._server.know_reports(document)
+        recorded = self._server.session.recorded
+        places = {
+            (call.test.absolute(call.site.file), call.site)
+            for row in served_rows(document, recorded)
+            if row.line == line
+            for call in row.calls
+        }
+        return [
+            self._server.convert.location(
+                path, span_of(site.line, site.column, site.end_line, site.end_column)
+            )
+            for path, site in sorted(places, key=lambda place: (place[0], place[1].line))
+        ]
+
+    def document_link(self, params: lsp.DocumentLinkParams) -> list[lsp.DocumentLink] | None:
+        """Strings that name a cassette."""
+        document = current(self._server, params.text_document.uri)
+        if document is None or document.language != "python":
+            return None
+        convert = self._server.convert
+        return [
+            lsp.DocumentLink(range=convert.range(document.text, link.span), target=path_to_uri(link.path))
+            for link in self._links(document)
+        ]
+
+    def _links(self, document: Document) -> tuple[Link, ...]:
+        session = self._server.session
+        roots = [session.root_of(document.path)] if document.path else []
+        return cassette_links(document, roots, session.recorded.uses_of, os.path.isfile)
+
+    async def sides(self, raw: Any) -> dict[str, str] | None:
+        """`rulvar/nearest`: both sides of the miss at a place, for a client with a diff view."""
+        params = raw if isinstance(raw, dict) else {}
+        document = current(self._server, str(params.get("uri")))
+        line, column = params.get("line"), params.get("column")
+        if document is None or not isinstance(line, int) or not isinstance(column, int):
+            return None
+        view = await view_of(self._server, document)
+        return next((s for p in view.placed if p.span.contains(line, column) and (s := sides(p))), None)
+
+    def discover(self, raw: Any) -> list[dict[str, Any]]:
+        """`rulvar/tests`: the tests of an open file, for a client with a test view of its own."""
+        identifier = raw.get("textDocument") if isinstance(raw, dict) else None
+        uri = identifier.get("uri") if isinstance(identifier, dict) else None
+        document = current(self._server, uri) if isinstance(uri, str) else None
+        if document is None or document.path is None or not is_test_file(document.path):
+            return []
+        return [
+            {
+                "name": block.name,
+                "range": self._server.protocol.plain(
+                    self._server.convert.range(document.text, block.name_span)
+                ),
+            }
+            for block in find_tests(document.text)
+        ]

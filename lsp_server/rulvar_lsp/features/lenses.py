@@ -1,0 +1,51 @@
+"""Code lenses: run replay-strict on a test, and what its last run said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rulvar_lsp.features.diagnostics import is_current
+from rulvar_lsp.features.outline import Block
+from rulvar_lsp.features.recorded import counts
+from rulvar_lsp.snapshot import Document, RecordedTest
+from rulvar_lsp.text import Span
+
+RUN_TITLE = "Run replay-strict"
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """A line of text above `span`; `command` is a key of the server's commands."""
+
+    span: Span
+    title: str
+    command: str
+    argument: dict[str, object]
+
+
+def lenses(document: Document, tests: Sequence[Block], recorded: Sequence[RecordedTest]) -> tuple[Lens, ...]:
+    """Return the lenses of a test file."""
+    found: list[Lens] = []
+    for block in tests:
+        target: dict[str, object] = {"uri": document.uri, "test": block.name}
+        runs = [test for test in recorded if test.function == block.name]
+        found.append(Lens(block.name_span, RUN_TITLE, "rulvar.replayStrict", target))
+        if runs:
+            title = _status(document, block, runs)
+            found.append(Lens(block.name_span, title, "rulvar.showResult", target))
+        for path in dict.fromkeys(t.absolute(use.path) for t in runs for use in t.run.cassettes):
+            found.append(Lens(block.name_span, "Open cassette", "rulvar.openFile", {"path": path, "line": 1}))
+            break
+    return tuple(found)
+
+
+def _status(document: Document, block: Block, runs: Sequence[RecordedTest]) -> str:
+    outcomes = [test.run.outcome for test in runs]
+    worst = next((o for o in ("error", "failed", "passed") if o in outcomes), "skipped")
+    title = worst
+    if said := counts(call for test in runs for call in test.run.calls):
+        title += f": {said}"
+    if not all(is_current(document, block, test) for test in runs):
+        title = f"stale: {title}"
+    return title

@@ -1,0 +1,114 @@
+"""Tests and functions of a file, found in the text itself.
+
+Works on text that does not parse: while somebody types, the lenses on tests must neither jump nor
+vanish. Strings and comments are blanked first, so that a `def test_x` inside a docstring is not a
+test.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rulvar_lsp.text import Span, Text
+
+_OPAQUE = re.compile(
+    r"""\#[^\r\n]*
+    |(?P<triple>'{3}|"{3})(?:\\.|(?!(?P=triple)).)*(?:(?P=triple)|\Z)
+    |"(?:\\.|[^"\\\r\n])*"?
+    |'(?:\\.|[^'\\\r\n])*'?""",
+    re.VERBOSE | re.DOTALL,
+)
+_NOT_BREAK = re.compile(r"[^\r\n]")
+_HEADER = re.compile(r"([ \t\f]*)(?:(class)|(?:async[ \t]+)?def)[ \t]+(\w+)")
+_TEST_FILE = re.compile(r"(?:test_.*|.*_test)\.py\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A class or function: its name as pytest writes it (`TestCart::test_empty`), where the name
+    stands, and the last line of its body.
+    """
+
+    name: str
+    kind: str
+    name_span: Span
+    last_line: int
+
+    @property
+    def is_test(self) -> bool:
+        """Say whether pytest would collect it by default."""
+        *outer, last = self.name.split("::")
+        return (
+            self.kind == "function"
+            and last.startswith("test")
+            and all(part.startswith("Test") for part in outer)
+        )
+
+
+def is_test_file(path: str) -> bool:
+    """Say whether pytest would look into the file by default."""
+    return _TEST_FILE.search(path.rpartition("/")[2]) is not None
+
+
+def masked(source: str) -> str:
+    """Return the source with strings and comments blanked, every line at its place."""
+    return _OPAQUE.sub(lambda match: _NOT_BREAK.sub(" ", match[0]), source)
+
+
+def blocks(text: Text) -> tuple[Block, ...]:
+    """Return all classes and functions in order of appearance."""
+    found: list[tuple[int, str, str, Span]] = []  # indentation, name, kind, span
+    open_until: list[int | None] = []
+    stack: list[int] = []  # indices into found
+    for number, line in enumerate(Text(masked(text.source)).lines):
+        stripped = line.strip()
+        if not stripped:
+            continue
+        indent = len(line) - len(line.lstrip())
+        while stack and indent <= found[stack[-1]][0] and not stripped.startswith((")", "]", "}")):
+            open_until[stack.pop()] = number - 1
+        if match := _HEADER.match(line):
+            outer = found[stack[-1]][1] + "::" if stack else ""
+            span = Span(number, match.start(3), number, match.end(3))
+            kind = "class" if match[2] else "function"
+            found.append((indent, outer + match[3], kind, span))
+            open_until.append(None)
+            stack.append(len(found) - 1)
+    last = text.line_count - 1
+    return tuple(
+        Block(name, kind, span, last if end is None else max(end, span.line))
+        for (_, name, kind, span), end in zip(found, open_until, strict=True)
+    )
+
+
+def find_tests(text: Text) -> tuple[Block, ...]:
+    """Return the tests of the file in order of appearance."""
+    return tuple(block for block in blocks(text) if block.is_test)
+
+
+def find_test_at(text: Text, line: int) -> Block | None:
+    """Return the test around this line, decorators included, or None."""
+    around = [test for test in find_tests(text) if _first_line(text, test) <= line <= test.last_line]
+    return around[-1] if around else None
+
+
+def _first_line(text: Text, block: Block) -> int:
+    """The line of the first decorator; a decorator may span lines and then ends with a bracket."""
+    first = block.name_span.line
+    depth = _indentation(text.line(first))
+    inside = False
+    for number in range(first - 1, -1, -1):
+        line = text.line(number)
+        stripped = line.strip()
+        if _indentation(line) == depth and stripped.startswith("@"):
+            first, inside = number, False
+        elif _indentation(line) == depth and stripped.startswith((")", "]", "}")):
+            inside = True
+        elif not inside or (stripped and _indentation(line) <= depth):
+            break
+    return first
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -1,0 +1,163 @@
+"""The ``cassette`` fixture: where a test's recording lies, and whether it is replayed or recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rulvar.contracts.ports.provider import Adapter
+from rulvar.errors import ConfigError
+from rulvar.testing.pytest_names import RECORD_MODES
+from rulvar.testing.recorder import RecordedAdapters, record
+from rulvar.testing.replayer import replay
+
+if TYPE_CHECKING:
+    import pytest
+
+__all__ = ["PytestCassette", "open_cassette"]
+
+FOLDER = "cassettes"
+_UNFIT = re.compile(r"[^A-Za-z0-9_.\[\]-]")
+_LONGEST_NAME = 120
+
+
+class PytestCassette(os.PathLike[str]):
+    """The cassette of one test.
+
+    Attributes:
+        path: the file.
+        record_mode: ``none`` replays and never records; ``once`` records when the file is missing;
+            ``new_episodes`` replays and records what is missing; ``all`` records everything anew.
+    """
+
+    def __init__(self, path: Path, record_mode: str, node_id: str, has_passed: Callable[[], bool]) -> None:
+        self.path = path
+        self.record_mode = record_mode
+        self._node_id = node_id
+        self._has_passed = has_passed
+        self._recorders: list[RecordedAdapters] = []
+        self._unfinished: Path | None = None
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def adapters(
+        self, *live: Adapter | Callable[[], Adapter], redact: Callable[[str], str] | None = None
+    ) -> list[Any]:
+        """Return adapters for an engine: replaying, recording, or both, as the record mode says.
+
+        Args:
+            live: adapters, or functions that make them; a function is called only when its adapter
+                may go live, so that replaying needs no key.
+            redact: masks what the built-in policy does not know, when something is recorded.
+
+        Raises:
+            ConfigError: nothing is recorded and nothing may be, or the cassette cannot be trusted.
+        """
+        exists = self.path.exists()
+        if self.record_mode == "all" or (self.record_mode == "once" and not exists):
+            return self._recording(_made(live), redact)
+        if self.record_mode == "new_episodes":
+            recorder = record(adapters=_made(live), cassette=self.path, redact=redact)
+            self._recorders.append(recorder)
+            return replay(cassette=self.path, on_miss="passthrough", adapters=recorder)
+        if not exists:
+            raise ConfigError(
+                f"{self.path}: this cassette does not exist, and record mode none makes no new one; record it "
+                f"with: pytest --rulvar-record=once {self._node_id!r}",
+                data={"cassette": str(self.path)},
+            )
+        return replay(cassette=self.path, on_miss="throw")
+
+    def finish(self) -> None:
+        """End what was recorded: it replaces the cassette if the test passed, and is set aside otherwise."""
+        for recorder in self._recorders:
+            recorder.close()
+        unfinished, self._unfinished = self._unfinished, None
+        if unfinished is None or not unfinished.exists():
+            return
+        if self._has_passed():
+            os.replace(unfinished, self.path)
+        else:
+            os.replace(unfinished, self.path.with_name(self.path.name + ".failed"))
+
+    def _recording(self, live: list[Adapter], redact: Callable[[str], str] | None) -> list[Any]:
+        if not live:
+            raise ConfigError(
+                f"{self.path}: record mode {self.record_mode} needs the live adapters: cassette.adapters(adapter)",
+                data={"cassette": str(self.path)},
+            )
+        if self._unfinished is None:
+            self._unfinished = self.path.with_name(self.path.name + ".recording")
+            self._unfinished.unlink(missing_ok=True)
+        recorder = record(adapters=live, cassette=self._unfinished, redact=redact)
+        self._recorders.append(recorder)
+        return recorder
+
+    def __repr__(self) -> str:
+        return f"<cassette {self.path}, record mode {self.record_mode}>"
+
+
+def open_cassette(request: pytest.FixtureRequest) -> PytestCassette:
+    """Return the cassette of the requesting test.
+
+    Raises:
+        ConfigError: its marker names no file under ``cassettes/``, or an unknown record mode.
+    """
+    node = request.node
+    marker = node.get_closest_marker("rulvar_cassette")
+    args = list(marker.args) if marker is not None else []
+    options: Mapping[str, Any] = marker.kwargs if marker is not None else {}
+    unknown = set(options) - {"name", "record_mode"}
+    if unknown or len(args) > 1:
+        raise ConfigError("rulvar_cassette: expected (name=None, *, record_mode=None)")
+    name = args[0] if args else options.get("name")
+    folder = Path(node.path).parent / FOLDER
+    path = _named(folder, name) if name is not None else folder / _path_of(node.nodeid, Path(node.path).stem)
+    mode = _record_mode(request.config, options.get("record_mode"))
+    return PytestCassette(path, mode, node.nodeid, lambda: bool(node.stash.get(_passed_key(), False)))
+
+
+def _passed_key() -> Any:
+    from rulvar.testing.pytest_session import PASSED
+
+    return PASSED
+
+
+def _made(live: tuple[Adapter | Callable[[], Adapter], ...]) -> list[Adapter]:
+    return [item if isinstance(item, Adapter) else item() for item in live]
+
+
+def _record_mode(config: pytest.Config, marked: Any) -> str:
+    if config.getoption("--rulvar-replay") == "strict":
+        return "none"
+    chosen = config.getoption("--rulvar-record")
+    if chosen is not None:
+        return str(chosen)
+    if marked is not None:
+        if marked not in RECORD_MODES:
+            raise ConfigError(f"rulvar_cassette: record_mode={marked!r}; use {', '.join(RECORD_MODES)}")
+        return str(marked)
+    return "none" if os.environ.get("CI", "").lower() not in ("", "0", "false") else "once"
+
+
+def _named(folder: Path, name: Any) -> Path:
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"rulvar_cassette: the name is a nonempty text, got {name!r}")
+    parts = Path(name).parts
+    if Path(name).is_absolute() or ".." in parts:
+        raise ConfigError(f"rulvar_cassette: {name!r} does not lie under {FOLDER}/")
+    return folder / (name if name.endswith(".jsonl") else f"{name}.jsonl")
+
+
+def _path_of(node_id: str, stem: str) -> Path:
+    """Return ``test_file/TestClass.test_name[param].jsonl``, with a digest where that is no file name."""
+    name = ".".join(node_id.split("::")[1:])
+    fit = _UNFIT.sub("-", name)[:_LONGEST_NAME]
+    if fit != name:
+        fit += "-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return Path(stem) / f"{fit}.jsonl"

@@ -1,0 +1,5 @@
+"""Names that the parts of the pytest plugin share."""
+
+RECORD_MODES = ("none", "once", "new_episodes", "all")
+WORKER_OUTPUT = "rulvar"
+"""The key under which a pytest-xdist worker hands its tests to the controller."""

@@ -1,0 +1,319 @@
+"""What watches a pytest run: collects calls per test, explains misses, writes the report."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import time
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+import msgspec
+import pytest
+
+from rulvar.contracts.canonical import decode_json, encode_json
+from rulvar.contracts.ports.observer import CallRecord
+from rulvar.contracts.redaction import default_redact
+from rulvar.engine.ambient import install_observer, uninstall_observer
+from rulvar.errors import ConfigError
+from rulvar.testing.collector import Collected, RunCollector
+from rulvar.testing.pytest_names import WORKER_OUTPUT
+from rulvar.testing.report import (
+    REPORT_KIND,
+    REPORT_VERSION,
+    CallReport,
+    ReplayMode,
+    ReplayReport,
+    TestOutcome,
+    TestReport,
+    relative_path,
+    write_report,
+)
+from rulvar.testing.strict import NetworkGuard, admit_offline
+
+__all__ = ["PASSED", "ReplaySession"]
+
+PASSED = pytest.StashKey[bool]()
+"""Whether the call phase of a test passed."""
+
+_MESSAGE_LINES = 5
+_WORDS = {
+    "hit": ("hit", "hits"),
+    "miss": ("miss", "misses"),
+    "exhausted": ("exhausted", "exhausted"),
+    "fake": ("fake", "fake"),
+    "journal": ("from the journal", "from the journal"),
+    "passthrough": ("passed through", "passed through"),
+    "live": ("live", "live"),
+}
+_FROM_STASH = pytest.StashKey["Watched"]()
+
+
+@dataclass(slots=True)
+class Watched:
+    """A test under way."""
+
+    started: float
+    outcome: TestOutcome = "passed"
+    duration_ms: float = 0.0
+    message: str | None = None
+
+
+class ReplaySession:
+    """The plugin object of one pytest run; also what a pytest-xdist controller merges its workers into."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._root = str(config.rootpath)
+        self._mode: ReplayMode = "strict" if config.getoption("--rulvar-replay") == "strict" else "default"
+        self._unused = config.getoption("--rulvar-unused") or "report"
+        self._item: pytest.Item | None = None
+        self._tests: list[tuple[float, TestReport]] = []
+        self._problems: list[str] = []
+        self._collector = RunCollector(self._root, self._admit if self._mode == "strict" else None)
+        self._guard = NetworkGuard(self._where) if self._mode == "strict" else None
+        install_observer(self._collector)
+        if self._guard is not None:
+            self._guard.install()
+
+    def attach(self, item: pytest.Item) -> None:
+        """Watch a test whose set-up began before this plugin was there."""
+        if self._item is not item:
+            self._begin(item)
+
+    def merge(self, sent: str) -> None:
+        """Take over the tests of a worker."""
+        for started, wire in decode_json(sent):
+            self._tests.append((started, msgspec.convert(wire, TestReport)))
+
+    # -- a test --------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        """See a test begin."""
+        self._begin(item)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """See a phase end: note its outcome, and explain misses where it failed."""
+        phase = yield
+        watched = item.stash.get(_FROM_STASH, None)
+        if watched is None:
+            return phase
+        if call.when == "call":
+            watched.duration_ms = call.duration * 1000
+            item.stash[PASSED] = phase.passed
+        _note_outcome(watched, phase)
+        if phase.failed:
+            text = explain(self._collector.current, self._collector)
+            if text:
+                phase.sections.append(("rulvar", text))
+        if call.when == "teardown":
+            self._end(item, watched)
+        return phase
+
+    def _begin(self, item: pytest.Item) -> None:
+        self._item = item
+        item.stash[_FROM_STASH] = Watched(time.time())
+        item.stash[PASSED] = False
+        self._collector.begin()
+
+    def _end(self, item: pytest.Item, watched: Watched) -> None:
+        self._item = None
+        collected = self._collector.take()
+        file, line = _defined_at(item)
+        test = TestReport(
+            node_id=item.nodeid,
+            file=relative_path(file, self._root),
+            line=line,
+            outcome=watched.outcome,
+            duration_ms=round(watched.duration_ms, 3),
+            mode=self._mode,
+            message=watched.message,
+            cassettes=self._collector.cassettes(collected),
+            calls=self._collector.calls(collected),
+            replays=self._collector.replays(collected),
+            warnings=tuple(collected.warnings),
+        )
+        self._tests.append((watched.started, test))
+
+    # -- the end -------------------------------------------------------------------------
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the report, or hand the tests to the controller."""
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            tests = [[started, msgspec.to_builtins(test)] for started, test in self._tests]
+            output[WORKER_OUTPUT] = encode_json(tests).decode("ascii", "backslashreplace")
+            return
+        path = self._config.getoption("--rulvar-report")
+        if path:
+            try:
+                write_report(os.path.join(self._config.invocation_params.dir, path), self.report())
+            except ConfigError as error:
+                self._problems.append(str(error))
+        if self._unused == "fail" and self.unused_rows():
+            self._problems.append("recorded rows were not used (--rulvar-unused=fail)")
+        if self._problems and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say in a line what served the calls, and which rows nobody used."""
+        calls = [call for _, test in self._tests for call in test.calls if call.kind == "agent"]
+        unused = self.unused_rows() if self._unused != "ignore" else {}
+        if not calls and not unused and not self._problems:
+            return
+        terminalreporter.section("rulvar", sep="-", blue=True)
+        terminalreporter.line(summary_line(calls, sum(map(len, unused.values()))))
+        for path, lines in unused.items():
+            terminalreporter.line(f"unused: {path} line{_s(lines)} {_ranges(lines)}")
+        for problem in self._problems:
+            terminalreporter.line(f"ERROR: {problem}", red=True)
+
+    def pytest_unconfigure(self) -> None:
+        """Stop watching."""
+        uninstall_observer(self._collector)
+        if self._guard is not None:
+            self._guard.uninstall()
+
+    def report(self) -> ReplayReport:
+        """Return the report of the run so far."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return ReplayReport(
+            v=REPORT_VERSION,
+            kind=REPORT_KIND,
+            created_at=now,
+            rulvar=metadata.version("rulvar"),
+            root=self._root.replace(os.sep, "/"),
+            mode=self._mode,
+            tests=tuple(test for _, test in sorted(self._tests, key=lambda pair: pair[0])),
+        )
+
+    def unused_rows(self) -> dict[str, list[int]]:
+        """Return, per cassette, the lines that no test used; cassettes of failed tests are left out."""
+        served: dict[str, set[int]] = {}
+        rows: dict[str, set[int]] = {}
+        cut_short: set[str] = set()
+        for _, test in self._tests:
+            for cassette in test.cassettes:
+                served.setdefault(cassette.path, set()).update(cassette.served)
+                rows.setdefault(cassette.path, set()).update(cassette.served, cassette.unused)
+                if test.outcome != "passed":
+                    cut_short.add(cassette.path)
+        left = {path: sorted(rows[path] - served[path]) for path in sorted(rows) if path not in cut_short}
+        return {path: lines for path, lines in left.items() if lines}
+
+    # -- strict replay -------------------------------------------------------------------
+
+    def _admit(self, adapters: Any) -> None:
+        listed = self._config.getini("rulvar_offline_adapters")
+        admit_offline(adapters, listed=listed, where=self._where())
+
+    def _where(self) -> str:
+        return self._item.nodeid if self._item is not None else "outside a test"
+
+
+def explain(collected: Collected, collector: RunCollector) -> str:
+    """Return what a failure section says: the calls that nothing served, and where a replay diverged."""
+    lines: list[str] = []
+    for record in collected.calls:
+        if record.served.how in ("miss", "exhausted"):
+            lines += _explain_call(record, collector)
+    for run in collected.runs:
+        if run.divergence is not None:
+            where = _at(run.divergence_site, collector)
+            label = run.divergence.get("found") or run.divergence.get("label") or ""
+            lines.append(f"replay of {run.run_id} diverged{where}: {default_redact(str(label))}")
+    return "\n".join(lines)
+
+
+def summary_line(calls: Iterable[CallReport], unused: int) -> str:
+    """Return the one line of the terminal summary."""
+    counts: dict[str, int] = {}
+    avoided = 0.0
+    total = 0
+    for call in calls:
+        total += 1
+        counts[call.served] = counts.get(call.served, 0) + 1
+        if call.served in ("hit", "journal"):
+            avoided += call.cost_usd or 0.0
+    parts = [f"{counts[how]} {words[counts[how] > 1]}" for how, words in _WORDS.items() if how in counts]
+    if unused:
+        parts.append(f"{unused} unused row{'s' if unused != 1 else ''}")
+    if avoided:
+        parts.append(f"{avoided:.4f} USD not spent")
+    return f"{total} model call{'s' if total != 1 else ''}" + (f": {', '.join(parts)}" if parts else "")
+
+
+def _explain_call(record: CallRecord, collector: RunCollector) -> list[str]:
+    served = record.served
+    agent = f' of agent "{record.agent_type}"' if record.agent_type else ""
+    digest = (served.request_hash or "")[:8]
+    lines = [
+        f"{served.how}{_at(record.site, collector)}: model call{agent} to {record.adapter}:{record.model} ({digest})"
+    ]
+    if served.message:
+        lines.append(f"  {default_redact(served.message)}")
+    if served.nearest is not None:
+        for difference in served.nearest.differences[:8]:
+            lines.append(f"  {difference.path}")
+            lines.append(f"    recorded: {_side(difference.recorded)}")
+            lines.append(f"    actual:   {_side(difference.actual)}")
+    return lines
+
+
+def _side(text: str | None) -> str:
+    return "(absent)" if text is None else text
+
+
+def _at(site: Any, collector: RunCollector) -> str:
+    return "" if site is None else f" at {relative_path(site.file, collector.root)}:{site.line}"
+
+
+def _note_outcome(watched: Watched, phase: pytest.TestReport) -> None:
+    if phase.failed:
+        watched.outcome = "failed" if phase.when == "call" else "error"
+        watched.message = _first_lines(phase)
+    elif phase.skipped and watched.outcome == "passed":
+        watched.outcome = "skipped"
+
+
+def _first_lines(phase: pytest.TestReport) -> str:
+    crash = getattr(phase.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else phase.longreprtext
+    return default_redact("\n".join(text.splitlines()[:_MESSAGE_LINES]))
+
+
+def _defined_at(item: pytest.Item) -> tuple[str, int]:
+    """Return where a test function is defined; a decorated one at its ``def``."""
+    file, line, _ = item.reportinfo()
+    number = (line or 0) + 1
+    name = re.escape(getattr(item, "originalname", None) or item.name)
+    definition = re.compile(rf"\s*(?:async\s+)?def\s+{name}\b")
+    for offset, text in enumerate(linecache.getlines(str(file))[number - 1 : number + 100]):
+        if definition.match(text):
+            return str(file), number + offset
+    return str(file), number
+
+
+def _s(lines: list[int]) -> str:
+    return "" if len(lines) == 1 else "s"
+
+
+def _ranges(lines: list[int]) -> str:
+    """Write ``2-4, 7`` for lines 2, 3, 4 and 7."""
+    parts: list[str] = []
+    start = previous = lines[0]
+    for line in [*lines[1:], -1]:
+        if line == previous + 1:
+            previous = line
+            continue
+        parts.append(f"{start}-{previous}" if previous > start else str(start))
+        start = previous = line
+    return ", ".join(parts)

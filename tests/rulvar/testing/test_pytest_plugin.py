@@ -1,0 +1,559 @@
+"""The pytest plugin, in real pytest processes."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rulvar.testing.cassette import read_cassette
+from rulvar.testing.report import read_report, site_digest
+
+WORKFLOW = """
+from rulvar import workflow
+
+
+@workflow(name="review")
+async def review(ctx, args):
+    verdict = await ctx.agent("Review the diff of " + args["file"], agent_type="reviewer", label="verdict")
+    note = await ctx.step("note", lambda: "noted")
+    return {"verdict": verdict, "note": note}
+"""
+RECORD = """
+import asyncio
+
+from rulvar import Engine
+from rulvar.testing import FakeAdapter, record
+from flow import review
+
+
+async def main():
+    adapters = record(adapters=[FakeAdapter({"*": "looks good"}, id="model")], cassette="cassettes/review.jsonl")
+    async with Engine(adapters=adapters, routing={"loop": "model:large"}, profiles={"reviewer": {}}) as engine:
+        for file in ("a.py", "b.py", "c.py"):
+            outcome = await engine.run(review, {"file": file}).result()
+            assert outcome.status == "ok", outcome.error
+
+
+asyncio.run(main())
+"""
+REPLAYED = """
+import pytest
+from pathlib import Path
+from rulvar import Engine
+from rulvar.testing import FakeAdapter, replay
+from flow import review
+
+TAPE = Path(__file__).parent / "cassettes" / "review.jsonl"
+
+
+def engine(adapters):
+    return Engine(adapters=adapters, routing={"loop": "model:large"}, profiles={"reviewer": {}})
+
+
+@pytest.mark.parametrize("file", ["a.py", "b.py"])
+async def test_review(file):
+    outcome = await engine(replay(cassette=TAPE)).run(review, {"file": file}).result()
+    assert outcome.value == {"verdict": "looks good", "note": "noted"}
+"""
+
+
+class Project:
+    """A folder with a workflow and tests, and pytest runs over it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "pytest.ini").write_text(
+            "[pytest]\nasyncio_mode = auto\npythonpath = .\nrulvar_offline_adapters = own\n", "utf-8"
+        )
+        self.write("flow.py", WORKFLOW)
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text).lstrip("\n"), "utf-8")
+        return path
+
+    def record(self) -> Path:
+        """Record three reviews."""
+        self.write("record_it.py", RECORD)
+        subprocess.run([sys.executable, "record_it.py"], cwd=self.folder, check=True, timeout=60)
+        return self.folder / "cassettes" / "review.jsonl"
+
+    def pytest(
+        self, *args: str, installed: bool = False, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run pytest; CI is off unless a test sets it."""
+        kept = {name: value for name, value in os.environ.items() if name not in ("CI", "RULVAR_LIVE_TESTS")}
+        if not installed:  # only what these tests need, which starts in half the time
+            kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+            args = ("-p", "rulvar.testing.pytest_plugin", "-p", "pytest_asyncio.plugin", *args)
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *args]
+        return subprocess.run(
+            command, cwd=self.folder, env={**kept, **environment}, capture_output=True, text=True, timeout=120
+        )
+
+    def report(self, *args: str, **environment: str) -> Any:
+        """Run pytest with a report and return it."""
+        self.pytest("--rulvar-report", "out/report.json", *args, **environment)
+        return read_report(self.folder / "out" / "report.json")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def test_a_replayed_test_is_reported_call_by_call(project: Project) -> None:
+    tape = project.record()
+    test_file = project.write("test_review.py", REPLAYED)
+    report = project.report("--rulvar-replay=strict")
+    assert (report.v, report.mode, report.root) == (1, "strict", str(project.folder))
+    assert [test.node_id for test in report.tests] == [f"test_review.py::test_review[{n}.py]" for n in "ab"]
+    test = report.tests[0]
+    assert (test.file, test.outcome, test.mode, test.message) == ("test_review.py", "passed", "strict", None)
+    source = test_file.read_text("utf-8").splitlines()
+    assert source[test.line - 1] == "async def test_review(file):"
+    agent, step = test.calls
+    assert (agent.kind, agent.served, agent.label, agent.agent_type) == (
+        "agent",
+        "hit",
+        "verdict",
+        "reviewer",
+    )
+    assert (agent.adapter, agent.model, agent.turn) == ("model", "large", 1)
+    assert (agent.cassette, agent.row, agent.occurrence, agent.occurrences) == (
+        "cassettes/review.jsonl",
+        2,
+        0,
+        1,
+    )
+    assert agent.request_hash == read_cassette(tape).rows[0].request_hash
+    assert agent.usage is not None
+    assert agent.usage["outputTokens"] == 3
+    assert step.kind == "step"
+    lines = (project.folder / "flow.py").read_text("utf-8").splitlines()
+    site = agent.site
+    assert site is not None
+    assert (site.file, site.line, site.function) == ("flow.py", 6, "review")
+    assert lines[site.line - 1][site.column - 1 : site.end_column - 1].startswith("ctx.agent(")
+    assert site.digest == site_digest(lines[site.line - 1 : site.end_line])
+    [cassette] = test.cassettes
+    assert (cassette.path, cassette.rows, cassette.served, cassette.unused) == (
+        "cassettes/review.jsonl", 3, (2,), (3, 4),
+    )  # fmt: skip
+
+
+def test_a_miss_is_explained_in_the_failure_section_and_in_the_report(project: Project) -> None:
+    project.record()
+    project.write("test_review.py", REPLAYED)
+    project.write("flow.py", WORKFLOW.replace("Review the diff", "Check the diff"))
+    run = project.pytest("--rulvar-replay=strict", "--rulvar-report=report.json", "-k", "a.py")
+    assert run.returncode == 1
+    assert 'miss at flow.py:6: model call of agent "reviewer" to model:large' in run.stdout
+    assert "messages[0].parts[0].text" in run.stdout
+    assert "recorded: Review the diff of a.py" in run.stdout
+    assert "1 model call: 1 miss" in run.stdout
+    [test] = read_report(project.folder / "report.json").tests
+    assert test.outcome == "failed"
+    assert test.message is not None
+    call = test.calls[0]
+    assert call.served == "miss"
+    assert call.nearest is not None
+    assert (call.nearest.cassette, call.nearest.row) == ("cassettes/review.jsonl", 2)
+    [difference] = call.nearest.differences
+    assert difference.path == "messages[0].parts[0].text"
+    assert call.message is not None
+    assert "\n" not in call.message
+
+
+STRICT = """
+import asyncio, socket, urllib.request
+import pytest
+from rulvar import Engine
+from rulvar.errors import ConfigError
+from rulvar.testing import FakeAdapter, record, replay, scripted_model
+
+
+class Live:
+    id = "live"
+    def caps(self, model): raise AssertionError
+    def stream(self, request, signal=None): raise AssertionError
+
+
+class Own(Live):
+    id = "own"
+
+
+def test_fakes_scripts_replays_and_listed_adapters_are_admitted():
+    Engine(adapters=[FakeAdapter(), scripted_model(["x"], id="s"), Own(), *replay(cassette="cassettes/review.jsonl")])
+
+
+def test_live_adapters_are_refused():
+    with pytest.raises(ConfigError, match=r"test_live_adapters_are_refused.*live.*fake"):
+        Engine(adapters=[Live()])
+
+
+def test_recording_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="records"):
+        Engine(adapters=record(adapters=[FakeAdapter()], cassette=tmp_path / "t.jsonl"))
+
+
+def test_passthrough_is_refused():
+    with pytest.raises(ConfigError, match="passthrough"):
+        Engine(adapters=replay(cassette="cassettes/review.jsonl", on_miss="passthrough"))
+
+
+def test_other_hosts_are_blocked():
+    with socket.socket() as sock, pytest.raises(RuntimeError, match=r"test_other_hosts.*203.0.113.1:443 blocked"):
+        sock.connect(("203.0.113.1", 443))
+    with pytest.raises(RuntimeError, match="example.invalid:443 blocked"):
+        socket.create_connection(("example.invalid", 443))
+    with socket.socket(type=socket.SOCK_DGRAM) as sock, pytest.raises(RuntimeError, match="blocked"):
+        sock.sendto(b"x", ("203.0.113.1", 53))
+    with pytest.raises(RuntimeError, match="blocked"):
+        urllib.request.urlopen("http://example.invalid/")
+
+
+async def test_other_hosts_are_blocked_for_asyncio():
+    for host in ("203.0.113.1", "example.invalid", "2001:db8::1"):
+        with pytest.raises(RuntimeError, match="blocked"):
+            await asyncio.open_connection(host, 443)
+
+
+async def test_this_machine_is_not():
+    async def answer(reader, writer):
+        writer.write(b"hi")
+        writer.close()
+
+    for host in ("127.0.0.1", "localhost"):
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection(host, port)
+        assert await reader.read() == b"hi"
+        writer.close()
+        server.close()
+        await server.wait_closed()
+    left, right = socket.socketpair()
+    left.close(), right.close()
+"""
+
+
+def test_strict_replay_lets_no_live_call_happen(project: Project) -> None:
+    project.record()
+    project.write("test_strict.py", STRICT)
+    run = project.pytest("--rulvar-replay=strict")
+    assert run.returncode == 0, run.stdout
+    assert "7 passed" in run.stdout
+
+
+def test_strict_replay_and_recording_exclude_each_other(project: Project) -> None:
+    run = project.pytest("--rulvar-replay=strict", "--rulvar-record=all")
+    assert run.returncode == 4
+    assert "never records" in run.stderr
+
+
+FIXTURES = """
+import pytest
+from rulvar import Engine
+from rulvar.testing import FakeAdapter
+from flow import review
+
+
+def live():
+    return FakeAdapter({"*": "recorded"}, id="model")
+
+
+async def run(adapters):
+    engine = Engine(adapters=adapters, routing={"loop": "model:large"}, profiles={"reviewer": {}})
+    return await engine.run(review, {"file": "x.py"}).result()
+
+
+async def test_recorded(cassette):
+    outcome = await run(cassette.adapters(live))
+    assert outcome.value["verdict"] == "recorded", outcome.error
+
+
+@pytest.mark.parametrize("value", ["a b", "c/d"])
+class TestGroup:
+    async def test_each(self, cassette, value):
+        assert (await run(cassette.adapters(live))).status == "ok"
+
+
+@pytest.mark.rulvar_cassette("shared/one")
+async def test_named(cassette):
+    assert (await run(cassette.adapters(live))).status == "ok"
+
+
+@pytest.mark.rulvar_cassette(record_mode="none")
+async def test_never(cassette):
+    await run(cassette.adapters(live))
+"""
+
+
+def test_the_cassette_fixture_records_once_and_replays_from_then_on(project: Project) -> None:
+    project.write("test_fix.py", FIXTURES)
+    run = project.pytest()
+    assert "4 passed" in run.stdout, run.stdout
+    assert "record mode none makes no new one" in run.stdout
+    folder = project.folder / "cassettes"
+    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    assert names[0] == "shared/one.jsonl"
+    assert "test_fix/test_recorded.jsonl" in names
+    assert len(names) == 4
+    before = {name: (folder / name).read_bytes() for name in names}
+    broken = FIXTURES.replace("return FakeAdapter", "raise AssertionError\n    return FakeAdapter")
+    project.write("test_fix.py", broken)
+    run = project.pytest(CI="true")
+    assert "4 passed" in run.stdout, run.stdout
+    assert {name: (folder / name).read_bytes() for name in names} == before
+    assert "5 model calls" not in run.stdout
+    assert "4 model calls: 4 hits" in run.stdout
+
+
+def test_in_ci_nothing_is_recorded(project: Project) -> None:
+    project.write("test_fix.py", FIXTURES)
+    run = project.pytest(CI="1")
+    assert "5 failed" in run.stdout
+    assert "--rulvar-record=once" in run.stdout
+    assert not (project.folder / "cassettes").exists()
+    assert project.pytest("--rulvar-record=once", "-k", "recorded", CI="1").returncode == 0
+
+
+def test_a_failed_test_leaves_no_cassette_but_keeps_what_was_paid(project: Project) -> None:
+    project.write("test_fix.py", FIXTURES.replace('== "recorded"', '== "other"'))
+    assert project.pytest("-k", "recorded").returncode == 1
+    folder = project.folder / "cassettes" / "test_fix"
+    assert [path.name for path in folder.iterdir()] == ["test_recorded.jsonl.failed"]
+    assert len(read_cassette(folder / "test_recorded.jsonl.failed").rows) == 1
+
+
+def test_new_episodes_adds_what_is_missing_and_all_starts_over(project: Project) -> None:
+    project.write("test_fix.py", FIXTURES)
+    tape = project.folder / "cassettes" / "test_fix" / "test_recorded.jsonl"
+    assert project.pytest("-k", "recorded").returncode == 0
+    project.write("test_fix.py", FIXTURES.replace("x.py", "y.py"))
+    run = project.pytest("-k", "recorded")
+    assert run.returncode == 1
+    assert "nearest is line 2" in run.stdout
+    assert len(read_cassette(tape).rows) == 1
+    assert project.pytest("-k", "recorded", "--rulvar-record=new_episodes").returncode == 0
+    assert len(read_cassette(tape).rows) == 2
+    run = project.pytest("-k", "recorded", "--rulvar-unused=fail")
+    assert run.returncode == 1
+    assert "unused: cassettes/test_fix/test_recorded.jsonl line 2" in run.stdout
+    assert project.pytest("-k", "recorded", "--rulvar-record=all").returncode == 0
+    assert len(read_cassette(tape).rows) == 1
+    assert project.pytest("-k", "recorded", "--rulvar-unused=fail").returncode == 0
+
+
+def test_the_engine_fixture_builds_test_engines(project: Project) -> None:
+    project.write(
+        "test_engine.py",
+        """
+        from flow import review
+
+        async def test_review(rulvar_engine):
+            engine = rulvar_engine(agents={"reviewer": "pass"})
+            outcome = await engine.run(review, {"file": "x"}).result()
+            assert outcome.value["verdict"] == "pass"
+            assert len(engine.fake.calls) == 1
+        """,
+    )
+    [test] = project.report().tests
+    assert test.outcome == "passed"
+    assert [call.served for call in test.calls] == ["fake", "live"]
+    assert test.calls[0].request_hash is not None
+
+
+def test_outcomes_lines_and_messages_are_reported(project: Project) -> None:
+    source = project.write(
+        "test_outcomes.py",
+        """
+        import pytest
+
+        @pytest.fixture
+        def broken():
+            raise RuntimeError("no sk-FAKEFAKEFAKE")
+
+        @pytest.mark.skip
+        def test_skipped(): ...
+
+        @pytest.mark.parametrize(
+            "value",
+            [1],
+        )
+        def test_failed(value):
+            assert value == 2
+
+        def test_error(broken): ...
+
+        class TestPlace:
+            def test_passed(self): ...
+        """,
+    )
+    report = project.report()
+    lines = source.read_text("utf-8").splitlines()
+    seen = {test.node_id.split("::", 1)[1]: test for test in report.tests}
+    assert {name: test.outcome for name, test in seen.items()} == {
+        "test_skipped": "skipped", "test_failed[1]": "failed", "test_error": "error", "TestPlace::test_passed": "passed",
+    }  # fmt: skip
+    for test in seen.values():
+        assert f"def {test.node_id.split('::')[-1].split('[')[0]}(" in lines[test.line - 1]
+    assert "assert 1 == 2" in (seen["test_failed[1]"].message or "")
+    assert "FAKE" not in (seen["test_error"].message or "")
+    assert report.mode == "default"
+
+
+def test_a_strict_journal_replay_is_reported_with_its_divergence(project: Project) -> None:
+    project.write(
+        "test_journal.py",
+        """
+        from rulvar import workflow
+        from rulvar.testing import create_test_engine, replay_run
+
+        @workflow(name="one")
+        async def one(ctx, args):
+            return await ctx.agent("ask", label="first")
+
+        @workflow(name="one")
+        async def edited(ctx, args):
+            return await ctx.agent("ask otherwise", label="first")
+
+        async def test_replay():
+            engine = create_test_engine(agents={"*": "x"})
+            run = engine.run(one)
+            await run.result()
+            journal = await engine.store.load(run.run_id)
+            assert (await replay_run(one, journal=journal)).outcome.value == "x"
+            await replay_run(edited, journal=journal)
+        """,
+    )
+    run = project.pytest("--rulvar-report=report.json")
+    assert "diverged at test_journal.py:" in run.stdout
+    [test] = read_report(project.folder / "report.json").tests
+    good, bad = test.replays
+    assert (good.hits, good.misses, good.divergence) == (1, 0, None)
+    assert bad.divergence is not None
+    assert bad.divergence.site is not None
+    assert bad.divergence.site.file == "test_journal.py"
+    assert bad.divergence.reason
+
+
+def test_the_live_marker_needs_the_switch_and_the_keys(project: Project) -> None:
+    project.write(
+        "test_smoke.py",
+        """
+        import pytest
+
+        @pytest.mark.live("SOME_KEY")
+        def test_smoke(): ...
+        """,
+    )
+    assert "1 skipped" in project.pytest(SOME_KEY="x").stdout
+    assert "1 skipped" in project.pytest(RULVAR_LIVE_TESTS="1").stdout
+    assert "1 passed" in project.pytest(RULVAR_LIVE_TESTS="1", SOME_KEY="x").stdout
+    assert "1 skipped" in project.pytest("--rulvar-replay=strict", RULVAR_LIVE_TESTS="1", SOME_KEY="x").stdout
+
+
+def test_a_run_that_asks_for_nothing_loads_nothing(project: Project) -> None:
+    project.write(
+        "test_plain.py",
+        """
+        import sys
+
+        def test_plain():
+            loaded = {name for name in sys.modules if name.partition(".")[0] in ("rulvar", "msgspec", "orjson")}
+            assert loaded <= {"rulvar", "rulvar.testing", "rulvar.testing.pytest_names", "rulvar.testing.pytest_plugin"}
+        """,
+    )
+    run = project.pytest(installed=True)
+    assert "1 passed" in run.stdout, run.stdout
+    assert "rulvar" not in run.stdout.replace(str(project.folder), "")
+
+
+def test_a_report_that_cannot_be_written_is_said_to(project: Project) -> None:
+    project.write("test_plain.py", "def test_plain(): ...")
+    project.write("folder/file", "x")
+    run = project.pytest("--rulvar-report=folder")
+    assert run.returncode == 1
+    assert "cannot write the report" in run.stdout
+
+
+def test_a_report_is_plain_json(project: Project) -> None:
+    project.write("test_plain.py", "def test_plain(): ...")
+    project.pytest("--rulvar-report=report.json")
+    wire = json.loads((project.folder / "report.json").read_text("utf-8"))
+    assert set(wire) == {"v", "kind", "createdAt", "rulvar", "root", "mode", "tests"}
+    assert set(wire["tests"][0]) == {
+        "nodeId", "file", "line", "outcome", "durationMs", "mode", "message", "cassettes", "calls", "replays", "warnings",
+    }  # fmt: skip
+
+
+def test_workers_report_to_their_controller(project: Project) -> None:
+    pytest.importorskip("xdist")
+    project.record()
+    project.write("test_review.py", REPLAYED)
+    project.write("test_fix.py", FIXTURES)
+    run = project.pytest(
+        "-p",
+        "xdist.plugin",
+        "-n2",
+        "--rulvar-report=report.json",
+        "--rulvar-record=once",
+        "--rulvar-unused=fail",
+    )
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "7 passed" in run.stdout, run.stdout
+    assert "7 model calls: 2 hits, 5 live" in run.stdout
+    assert "unused: cassettes/review.jsonl line 4" in run.stdout
+    tests = read_report(project.folder / "report.json").tests
+    assert len(tests) == 7
+    assert {test.outcome for test in tests} == {"passed"}
+    assert sum(len(test.calls) for test in tests) == 14
+
+
+def test_workers_that_start_watching_by_themselves_are_merged_too(project: Project) -> None:
+    pytest.importorskip("xdist")
+    project.write("test_fix.py", FIXTURES)
+    run = project.pytest("-p", "xdist.plugin", "-n2", "--rulvar-record=once")
+    assert "5 model calls: 5 live" in run.stdout, run.stdout + run.stderr
+
+
+def test_strict_replay_holds_in_workers(project: Project) -> None:
+    pytest.importorskip("xdist")
+    project.record()
+    project.write("test_strict.py", STRICT)
+    run = project.pytest("-p", "xdist.plugin", "-n2", "--rulvar-replay=strict")
+    assert "7 passed" in run.stdout, run.stdout + run.stderr
+
+
+def test_anyio_runs_the_tests_as_well(project: Project) -> None:
+    pytest.importorskip("anyio")
+    (project.folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n", "utf-8")
+    project.write(
+        "test_fix.py",
+        """
+        import pytest
+        from rulvar.testing import FakeAdapter
+        from rulvar import Engine
+        from flow import review
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.anyio
+        async def test_recorded(cassette):
+            adapters = cassette.adapters(FakeAdapter({"*": "x"}, id="model"))
+            engine = Engine(adapters=adapters, routing={"loop": "model:large"}, profiles={"reviewer": {}})
+            assert (await engine.run(review, {"file": "x"}).result()).status == "ok"
+        """,
+    )
+    for line in ("1 model call: 1 live", "1 model call: 1 hit"):
+        run = project.pytest("-p", "anyio.pytest_plugin", "-p", "no:asyncio")
+        assert line in run.stdout, run.stdout + run.stderr

@@ -1,0 +1,95 @@
+"""Tests of a file, found while it is being typed."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rulvar_lsp.features.outline import blocks, find_test_at, find_tests, is_test_file, masked
+from rulvar_lsp.text import Text
+
+SOURCE = '''import pytest
+
+
+@pytest.mark.parametrize(
+    "n",
+    [1],
+)
+async def test_one(n):
+    """
+    def test_in_a_docstring():
+    """
+    def test_nested():
+        pass
+
+
+def helper():  # def test_in_a_comment():
+    pass
+
+
+class TestCart:
+    def test_empty(self):
+        assert True
+
+    def helper(self):
+        def test_deep():
+            pass
+
+    class TestInner:
+        def test_full(self): pass
+
+
+class Cart:
+    def test_not_collected(self): pass
+'''
+
+
+def names(source: str) -> list[str]:
+    return [block.name for block in find_tests(Text(source))]
+
+
+def test_what_pytest_collects_by_default_is_found() -> None:
+    assert names(SOURCE) == ["test_one", "TestCart::test_empty", "TestCart::TestInner::test_full"]
+
+
+def test_tests_stay_when_the_text_around_them_does_not_parse() -> None:
+    for broken in (
+        SOURCE.replace("assert True", "assert (True,"),
+        SOURCE.replace("class Cart:", "class Cart(:"),
+        SOURCE.replace("def helper():", "def helper(:"),
+        SOURCE + "\nx = '''",
+    ):
+        assert names(broken) == names(SOURCE)
+
+
+def test_the_test_around_a_line_is_found_decorators_included() -> None:
+    text = Text(SOURCE)
+    assert [b.name if (b := find_test_at(text, n)) else None for n in (0, 3, 7, 9, 16, 20)] == [
+        None,
+        "test_one",
+        "test_one",
+        "test_one",
+        None,
+        "TestCart::test_empty",
+    ]
+
+
+def test_the_name_span_covers_the_name() -> None:
+    text = Text(SOURCE)
+    for block in blocks(text):
+        span = block.name_span
+        assert text.line(span.line)[span.column : span.end_column] == block.name.split("::")[-1]
+        assert block.last_line >= span.line
+
+
+def test_only_files_that_pytest_would_look_into_count() -> None:
+    assert is_test_file("/a/test_x.py") and is_test_file("x_test.py")
+    assert not is_test_file("/test_a/x.py") and not is_test_file("/a/test_x.pyi")
+
+
+@given(st.text(alphabet="'\"\\#\n\r abc()", max_size=200))
+def test_masking_keeps_every_place(source: str) -> None:
+    hidden = masked(source)
+    assert len(hidden) == len(source)
+    assert [c for c in hidden if c in "\r\n"] == [c for c in source if c in "\r\n"]
+    find_tests(Text(source))
