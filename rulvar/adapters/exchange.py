@@ -148,8 +148,18 @@ class Exchange:
             await manager.__aexit__(None, None, None)
 
     async def _read(self, answer: Answer) -> AsyncGenerator[ChatEvent, None]:
-        decoder = self._decoder
         chunks = aiter(answer.iter_bytes())
+        try:
+            async with aclosing(self._decode(answer, chunks)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            close = getattr(chunks, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _decode(self, answer: Answer, chunks: AsyncIterator[bytes]) -> AsyncGenerator[ChatEvent, None]:
+        decoder = self._decoder
         whole = "json" in str(answer.headers.get("content-type") or "").lower()
         sse, body, done = SseDecoder(), bytearray(), False
         while not done:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rulvar.contracts.redaction import MASK, default_redact
 from rulvar.contracts.stream import StreamError, WireError
 
 __all__ = [
@@ -27,14 +28,8 @@ MAX_RETRY_AFTER_MS = 2**31 - 1
 """The longest wait that a provider may ask for, in milliseconds."""
 
 _MAX_TEXT = 500
+_SHORTEST_SECRET = 4
 _SECONDS = re.compile(r"[\t ]*([0-9]+)[\t ]*")
-_SECRETS = re.compile(
-    r"\b(?:sk|rk|pk|key|gh[a-z]|glpat|xox[a-z])[-_][-_A-Za-z0-9]{4,}[-_.A-Za-z0-9*]*"
-    r"|\b(?:AIza|AKIA|ASIA|eyJ)[-_.A-Za-z0-9]{8,}"
-    r"|\bbearer\s+[^\s\"',;]{6,}"
-    r"|\b(?:x-api-key|api[-_ ]?key|authorization|password|secret)\"?\s*[:=]\s*[^\s,;]+",
-    re.IGNORECASE,
-)
 _PRIVATE = (401, 403, 407)
 _TEXTS: Mapping[int, str] = {
     400: "the provider refused the request",
@@ -122,9 +117,9 @@ def provider_text(text: str | None, secrets: Iterable[str] = ()) -> str | None:
         return None
     shown = text
     for secret in secrets:
-        if len(secret) >= 4:
-            shown = shown.replace(secret, "[redacted]")
-    shown = " ".join(_SECRETS.sub("[redacted]", shown).split())
+        if len(secret) >= _SHORTEST_SECRET:
+            shown = shown.replace(secret, MASK)
+    shown = " ".join(default_redact(shown).split())
     return (shown if len(shown) <= _MAX_TEXT else f"{shown[:_MAX_TEXT]}...") or None
 
 

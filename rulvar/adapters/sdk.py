@@ -6,7 +6,8 @@ import asyncio
 import importlib
 import importlib.util
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from rulvar.adapters.faults import broken_stream, connection_fault, status_fault
@@ -73,6 +74,7 @@ class SdkClients:
         self._transport = transport
         self._given = None if client is None else client.with_options(max_retries=0)
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
+        self._busy: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, int] = weakref.WeakKeyDictionary()
 
     @property
     def is_given(self) -> bool:
@@ -109,6 +111,18 @@ class SdkClients:
                 data={"field": "api_key"},
             ) from None
 
+    @asynccontextmanager
+    async def exchange(self, send: Callable[[Any], AbstractAsyncContextManager[Any]]) -> AsyncIterator[Any]:
+        """Send a request with the running loop's client; its connections stay open that long."""
+        loop = asyncio.get_running_loop()
+        client = self.client()
+        self._busy[loop] = self._busy.get(loop, 0) + 1
+        try:
+            async with send(client) as answer:
+                yield answer
+        finally:
+            self._busy[loop] -= 1
+
     def secrets(self) -> list[str]:
         """Return the texts that must not be shown."""
         found: list[str] = []
@@ -122,9 +136,9 @@ class SdkClients:
         return found
 
     async def aclose(self) -> None:
-        """Close the running loop's connections; the next request opens new ones."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
+        """Close the running loop's connections, unless they are in use; the next request opens new ones."""
+        loop = asyncio.get_running_loop()
+        if not self._busy.get(loop) and (client := self._clients.pop(loop, None)) is not None:
             await client.close()
 
 

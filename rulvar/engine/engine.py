@@ -114,9 +114,13 @@ class Engine:
         await self.close()
 
     async def close(self) -> None:
-        """Cancel what still runs, wait for it to settle, and close the stores."""
+        """Cancel what still runs, wait for it to settle, and close the stores and the adapters' connections."""
         for handle in list(self._handles.values()):
             await handle.cancel("the engine was closed")
+        for adapter in self._adapters.values():
+            release = getattr(adapter, "aclose", None)
+            if release is not None:
+                await release()
         for store in (self.store, self.transcripts):
             close = getattr(store, "close", None)
             if close is not None:

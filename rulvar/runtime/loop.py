@@ -315,7 +315,7 @@ class AgentLoop:
                 task.limits.max_output_tokens_per_turn,
                 self.host.output_bound(self._caps, self.state.messages),
             ),
-            cache_hint=_cache_hint(self._caps, len(self.state.messages)),
+            cache_hint=_cache_hint(self._caps, self.state.messages),
             provider_options=self._provider_options(),
         )
 
@@ -364,10 +364,13 @@ def _smaller(left: int | None, right: int | None) -> int | None:
     return min(left, right)
 
 
-def _cache_hint(caps: ModelCaps, messages: int) -> Any:
+def _cache_hint(caps: ModelCaps, messages: Sequence[Msg]) -> Any:
     if caps.prompt_caching != "explicit":
         return None
-    places: list[Any] = ["tools", "system", {"messageIndex": messages - 1}]
+    last = (
+        sum(message.role != "system" for message in messages) - 1
+    )  # system messages are a place of their own
+    places: list[Any] = ["tools", "system", {"messageIndex": last}]
     return {"breakpoints": [{"after": place, "ttl": "5m"} for place in places]}
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rulvar.contracts.redaction import MASK, Redactor
 from rulvar.contracts.request_hash import former_request_hash, request_hash
 from rulvar.errors import ConfigError, RulvarError
 from rulvar.testing.cassette import Cassette, read_cassette
 from rulvar.testing.cassette_rules import check_replayable
-from rulvar.contracts.redaction import MASK, Redactor
 
 __all__ = ["CassetteFinding", "check_cassette"]
 

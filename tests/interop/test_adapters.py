@@ -83,7 +83,9 @@ def refuse(request: httpx2.Request) -> httpx2.Response:
 def test_the_vectors_hold_cases_of_every_kind(load_vectors: Any) -> None:
     groups = {case["group"] for case in load_vectors("adapters.json")["cases"]}
     assert groups == {
-        f"{kind}-{what}" for kind in ("anthropic", "openai", "local") for what in ("params", "stream", "errors")
+        f"{kind}-{what}"
+        for kind in ("anthropic", "openai", "local")
+        for what in ("params", "stream", "errors")
     }
 
 

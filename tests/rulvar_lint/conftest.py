@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from rulvar_lint import Config, Diagnostic, Project
 
 NOWHERE = Path(__file__).parent / "no-such-folder"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rulvar_lint import Diagnostic
 
 CASES = Path(__file__).parent / "cases"

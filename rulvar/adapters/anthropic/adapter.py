@@ -129,14 +129,14 @@ class AnthropicAdapter:
         await self._clients.aclose()
 
     def _open(self, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
-        create = self._clients.client().messages.with_streaming_response.create
         # the body goes whole through extra_body; the SDK warns of models that are near their end, which
         # must not end a run where warnings are errors, and only clients of other clouds need the name
         named = body["model"] if self._clients.is_given else ""
-        opened: AbstractAsyncContextManager[Any] = create(
-            model=named, max_tokens=body["max_tokens"], messages=[], stream=True, extra_body=dict(body)
+        return self._clients.exchange(
+            lambda client: client.messages.with_streaming_response.create(
+                model=named, max_tokens=body["max_tokens"], messages=[], stream=True, extra_body=dict(body)
+            )
         )
-        return opened
 
     def _fault(self, error: BaseException) -> WireError | None:
         return sdk_fault(error, self._clients.secrets())

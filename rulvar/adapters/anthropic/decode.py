@@ -145,8 +145,8 @@ class MessagesDecoder:
         if isinstance(message.get("id"), str):
             self._response_id = message["id"]
             self._response_ids.append(message["id"])
-        usage = message.get("usage")
-        if isinstance(usage, Mapping):
+        usage = _usage_of(message)
+        if usage:
             self._raw_usage = dict(usage)
             seen = (
                 add_usage(self._earlier, decode_usage(usage)) if self._requests > 1 else decode_usage(usage)
@@ -194,7 +194,7 @@ class MessagesDecoder:
             yield ToolCallEnd(id=opened.call_id, args=opened.block["input"])
 
     def _message_delta(self, event: Mapping[str, Any]) -> Iterable[ChatEvent]:
-        delta, usage = event.get("delta") or {}, event.get("usage") or {}
+        delta, usage = event.get("delta") or {}, _usage_of(event)
         for name in ("stop_reason", "stop_sequence", "stop_details"):
             if delta.get(name) is not None:
                 self._stop[name] = delta[name]
@@ -246,6 +246,13 @@ class MessagesDecoder:
         "message_stop": _message_stop,
         "error": _error,
     }
+
+
+def _usage_of(holder: Mapping[str, Any]) -> Mapping[str, Any]:
+    usage = holder.get("usage") or {}
+    if not isinstance(usage, Mapping):
+        raise UnusableAnswer("its usage is no object")
+    return usage
 
 
 def _text(value: Any) -> str:

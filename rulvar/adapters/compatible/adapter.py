@@ -104,11 +104,11 @@ class CompatibleAdapter:
         await self._clients.aclose()
 
     def _open(self, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
-        create = self._clients.client().chat.completions.with_streaming_response.create
-        opened: AbstractAsyncContextManager[Any] = create(
-            model=body["model"], messages=[], stream=True, extra_body=dict(body)
+        return self._clients.exchange(
+            lambda client: client.chat.completions.with_streaming_response.create(
+                model=body["model"], messages=[], stream=True, extra_body=dict(body)
+            )
         )
-        return opened
 
     def _fault(self, error: BaseException) -> WireError | None:
         return sdk_fault(error, self._clients.secrets())

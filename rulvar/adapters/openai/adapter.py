@@ -115,11 +115,11 @@ class OpenAIAdapter:
         await self._clients.aclose()
 
     def _open(self, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
-        create = self._clients.client().responses.with_streaming_response.create
-        opened: AbstractAsyncContextManager[Any] = create(
-            model=body["model"], input=[], stream=True, extra_body=dict(body)
+        return self._clients.exchange(
+            lambda client: client.responses.with_streaming_response.create(
+                model=body["model"], input=[], stream=True, extra_body=dict(body)
+            )
         )
-        return opened
 
     def _fault(self, error: BaseException) -> WireError | None:
         return sdk_fault(error, self._clients.secrets())

@@ -1,0 +1,1 @@
+"""Suites that implementations of the seams run against themselves."""
