@@ -4,7 +4,8 @@
 
     RulvarError                     an error a caller may catch; has code, retryable, data, to_wire()
     ├── ConfigError                 a value, file or option is wrong; names the field
-    │   └── SchemaError             a JSON Schema cannot be used
+    │   ├── SchemaError             a JSON Schema cannot be used
+    │   └── MachineDefinitionError  a state machine's class cannot be compiled
     ├── NonSerializableValueError   a value cannot enter the journal; names the path
     ├── JournalCompatibilityError   a journal of another version
     ├── JournalOrderViolation       a line that cannot be read, or an append out of order
@@ -14,9 +15,22 @@
     ├── VcrMissError                no cassette row serves the request
     ├── FakeResponderError          the fake tier has no responder for a call
     ├── BudgetExhaustedError        a ceiling does not admit the call
+    │   └── BudgetExceededError     a ceiling does not admit a tool's cost
     ├── AgentCallError              a model call ended in an error
     ├── LimitExceededError          a model call ended at a usage limit
     ├── ToolDeniedError             the gate refused a tool call
+    │   └── PermissionDeniedError   a grant is missing
+    ├── ToolFailedError             a tool raised, refused or answered with an error
+    ├── ToolTimeoutError            a tool took longer than it may
+    ├── ToolCancelledError          a tool call was cancelled before it began
+    ├── InvalidInputError           a tool's arguments do not fit
+    ├── InvalidOutputError          a tool's result does not fit
+    ├── GuardBlockedError           a guard blocked a tool call
+    ├── GuardUnavailableError       a guard broke, so the call is blocked
+    ├── OutcomeUnknownError         a write may have happened, and nobody knows
+    ├── TransitionError             a transition of a state machine failed
+    ├── ReplayDriftError            a call does not follow the tool fixture
+    ├── ReplayLeftoverError         a run ended before the tool fixture did
     ├── AdmissionRejectedError      a child may not be started (depth, spawn cap)
     ├── ChildWorkflowError          a child workflow failed
     ├── RunCancelledError           the run was cancelled
@@ -35,18 +49,28 @@ from typing import Any, ClassVar
 __all__ = [
     "AdmissionRejectedError",
     "AgentCallError",
+    "BudgetExceededError",
     "BudgetExhaustedError",
     "ChildWorkflowError",
     "ConfigError",
     "ControlFlow",
     "DeterminismError",
     "FakeResponderError",
+    "GuardBlockedError",
+    "GuardUnavailableError",
+    "InvalidInputError",
+    "InvalidOutputError",
     "JournalCompatibilityError",
     "JournalMissError",
     "JournalOrderViolation",
     "LeaseHeldError",
     "LimitExceededError",
+    "MachineDefinitionError",
     "NonSerializableValueError",
+    "OutcomeUnknownError",
+    "PermissionDeniedError",
+    "ReplayDriftError",
+    "ReplayLeftoverError",
     "ReplayStopped",
     "ResolutionError",
     "RulvarError",
@@ -55,7 +79,12 @@ __all__ = [
     "RunSuspended",
     "SchemaError",
     "SettlementError",
+    "ToolCancelledError",
     "ToolDeniedError",
+    "ToolFailedError",
+    "ToolTimeoutError",
+    "TransitionAborted",
+    "TransitionError",
     "VcrMissError",
     "failure_reason",
 ]
@@ -68,9 +97,11 @@ class RulvarError(Exception):
         code: stable, machine-readable name of the kind of error.
         retryable: whether the same call may succeed when it is made again.
         data: JSON-ready facts about the error; never a secret.
+        run_status: how a run ends that this error ends.
     """
 
     code: ClassVar[str] = "error"
+    run_status: str = "error"
 
     def __init__(self, message: str, *, data: dict[str, Any] | None = None, retryable: bool = False) -> None:
         super().__init__(message)
@@ -103,6 +134,10 @@ class ConfigError(RulvarError):
 
 class SchemaError(ConfigError):
     """A JSON Schema cannot be used: the message names the keyword or reference."""
+
+
+class MachineDefinitionError(ConfigError):
+    """A state machine's class cannot be compiled: the message names class and transition."""
 
 
 class NonSerializableValueError(RulvarError):
@@ -180,6 +215,14 @@ class BudgetExhaustedError(RulvarError):
     """A budget ceiling does not admit a call."""
 
     code = "budget_exhausted"
+    run_status = "exhausted"
+
+
+class BudgetExceededError(BudgetExhaustedError):
+    """A ceiling does not admit a tool's declared cost."""
+
+    code = "budget_exceeded"
+    run_status = "exhausted"
 
 
 class AgentCallError(RulvarError):
@@ -244,6 +287,92 @@ class ToolDeniedError(RulvarError):
     """The gate refused a tool call."""
 
     code = "tool_denied"
+    run_status = "blocked"
+
+
+class PermissionDeniedError(ToolDeniedError):
+    """A grant that the call needs is not given; ``data["missing"]`` names it."""
+
+    code = "permission_denied"
+    run_status = "blocked"
+
+
+class ToolFailedError(RulvarError):
+    """A tool raised, refused the call or answered with an error; the text of an exception is not in it."""
+
+    code = "tool_failed"
+
+
+class ToolTimeoutError(RulvarError):
+    """A tool took longer than it may."""
+
+    code = "timeout"
+
+
+class ToolCancelledError(RulvarError):
+    """A tool call was cancelled before it began."""
+
+    code = "cancelled"
+    run_status = "cancelled"
+
+
+class InvalidInputError(RulvarError):
+    """A tool's arguments do not fit its parameters; the tool did not run."""
+
+    code = "invalid_input"
+
+
+class InvalidOutputError(RulvarError):
+    """A tool's result does not fit its result schema; the tool did run."""
+
+    code = "invalid_output"
+
+
+class GuardBlockedError(RulvarError):
+    """A guard blocked a tool call or its result."""
+
+    code = "guard_blocked"
+    run_status = "blocked"
+
+
+class GuardUnavailableError(RulvarError):
+    """A guard broke, so the call is blocked: guards fail closed."""
+
+    code = "guard_unavailable"
+    run_status = "blocked"
+
+
+class OutcomeUnknownError(RulvarError):
+    """A write may or may not have happened; it is not made again unless somebody says so."""
+
+    code = "outcome_unknown"
+    run_status = "outcome_unknown"
+
+
+class TransitionError(RulvarError):
+    """A transition failed: carries the text, code and run status of what failed it."""
+
+    def __init__(self, message: str, *, code: str, run_status: str, data: dict[str, Any]) -> None:
+        super().__init__(message, data=data)
+        self._wire_code = code
+        self.run_status = run_status
+
+    @property
+    def wire_code(self) -> str:
+        """The code of what failed the transition."""
+        return self._wire_code
+
+
+class ReplayDriftError(RulvarError):
+    """A call does not follow the tool fixture; no workflow can catch it."""
+
+    code = "replay_drift"
+
+
+class ReplayLeftoverError(RulvarError):
+    """A run ended before it had used the whole tool fixture."""
+
+    code = "replay_leftover"
 
 
 class AdmissionRejectedError(RulvarError):
@@ -293,6 +422,10 @@ class ControlFlow(BaseException):
 
 class RunSuspended(ControlFlow):
     """Unwinds a body whose every branch waits for an external answer."""
+
+
+class TransitionAborted(ControlFlow):
+    """Unwinds what is left of a transition that timed out: it has been rolled back."""
 
 
 class ReplayStopped(ControlFlow):

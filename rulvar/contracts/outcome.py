@@ -64,13 +64,17 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """A wait that is open: what a human is asked, and the key that answers it."""
+    """A wait that is open: what a human is asked, and the key that answers it.
+
+    ``transition`` names the wait transition that the answer fires, in a state machine.
+    """
 
     key: str
     scope: str
     entry_ref: int
     prompt: str | None = None
     schema: Any = None
+    transition: str | None = None
 
     def to_wire(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -79,6 +83,8 @@ class Pending:
             wire["prompt"] = self.prompt
         if self.schema is not None:
             wire["schema"] = self.schema
+        if self.transition is not None:
+            wire["transition"] = self.transition
         return wire
 
 

@@ -8,13 +8,13 @@ inside a branch keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-__all__ = ["CURRENT_PLACE", "Branch", "Liveness", "Place"]
+__all__ = ["CURRENT_PLACE", "Attempt", "Branch", "Liveness", "Place"]
 
 
 class Liveness:
@@ -81,6 +81,20 @@ class Branch:
             self._liveness.on_still()
 
 
+class Attempt(Protocol):
+    """What the engine knows of one attempt of a transition."""
+
+    transition: str
+    is_over: bool
+    """Whether it has been rolled back: a call that is made now must not have an effect."""
+
+    def called(self) -> None:
+        """Count a tool call that is over, so that documents keep their place among calls."""
+
+    def declare(self, documents: Sequence[Any], tool: Any) -> None:
+        """Save the documents that a tool's envelope declares."""
+
+
 class Place(msgspec.Struct, frozen=True, eq=False):
     """Where a call stands: carried by a context variable, replaced on the way down.
 
@@ -94,6 +108,7 @@ class Place(msgspec.Struct, frozen=True, eq=False):
         account: the budget account that pays.
         depth: how many child workflows deep.
         step: label of the step it runs in, or None.
+        attempt: the attempt of a state machine's transition that it runs in, or None.
     """
 
     run: Any
@@ -105,6 +120,7 @@ class Place(msgspec.Struct, frozen=True, eq=False):
     account: str = "run"
     depth: int = 0
     step: str | None = None
+    attempt: Attempt | None = None
 
     def at(self, **changes: Any) -> Place:
         """Return a place that differs in some fields."""

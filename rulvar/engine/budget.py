@@ -53,6 +53,8 @@ class Budget:
         self._defaults = run.engine.budget_defaults
         self.ceiling_usd = ceiling_usd
         self.ledger = Ledger(ceiling_usd, run.spend.total_usd)
+        if run.spend.held_usd:
+            self.ledger.hold("run", run.spend.held_usd)
         self.spawned = sum(
             1 for item in run.index.operations.values() if item.first.kind in ("agent", "child")
         )

@@ -34,6 +34,7 @@ class RunRequest:
     tags: tuple[str, ...] = ()
     scope: Any = None
     config_fingerprint: str | None = None
+    trace: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from rulvar.engine.primitives.phase import Phase
 from rulvar.engine.primitives.pipeline import run_pipeline
 from rulvar.engine.primitives.shims import read_now, read_random, read_time, read_uuid
 from rulvar.engine.primitives.step import run_step
+from rulvar.engine.primitives.tool_call import ToolOptions, run_tool_call
 from rulvar.engine.workflow import Workflow
 from rulvar.runtime.agent import AgentResult
 from rulvar.tools.tool import Tool
@@ -133,6 +134,33 @@ class Ctx:
         """
         return run_step(self._run, label, fn, deps, key, returns, self._site())
 
+    def call_tool(
+        self,
+        tool: Tool | str,
+        args: Any = None,
+        *,
+        config: Any = None,
+        key: str | None = None,
+        result: Literal["value", "full"] = "value",
+    ) -> Awaitable[Any]:
+        """Call a tool through the pipeline that a model's calls go through; a finished call is not made again.
+
+        Args:
+            tool: made by ``@tool``, or the id of one that the engine is provided with.
+            args: the arguments object; part of the call's identity.
+            config: settings of this call; part of the identity, and compared by tool fixtures.
+            key: stands in the identity for the tool's id.
+            result: ``"value"`` returns the data, ``"full"`` a ToolResult with metadata and receipt.
+
+        Raises:
+            ToolFailedError: the tool raised (its text is not told), refused, or answered with an error.
+            ToolTimeoutError, InvalidInputError, InvalidOutputError, GuardBlockedError, GuardUnavailableError,
+            PermissionDeniedError, BudgetExceededError: the call was stopped there.
+            OutcomeUnknownError: a write may have happened; it is not made again by a resume.
+        """
+        options = ToolOptions(config=config, key=key, result=result)
+        return run_tool_call(self._run, tool, args, options, self._site())
+
     @overload
     def parallel(
         self, tasks: Iterable[Thunk[T]], *, settle: Literal[False] = False, abort_siblings: bool = True
@@ -183,7 +211,9 @@ class Ctx:
         chosen = AgentOptions(role="summarize", label=label, key=key, **options)
         return run_agent(self._run, brief_prompt(content), chosen, self._site())
 
-    def workflow(self, child: Workflow[T] | str, args: Any = None, *, key: str | None = None) -> Awaitable[T]:
+    def workflow(
+        self, child: Workflow[T] | type | str, args: Any = None, *, key: str | None = None
+    ) -> Awaitable[T]:
         """Run a child workflow; once finished it is served as a whole.
 
         Args:

@@ -11,32 +11,33 @@ from typing import Any, Self
 
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ids import UlidSource, check_run_id
-from rulvar.contracts.jsonable import fragment, journal_form, journal_value
-from rulvar.contracts.ports.clock import Clock, Entropy, iso_ms
+from rulvar.contracts.jsonable import journal_form, journal_value
+from rulvar.contracts.ports.clock import Clock, Entropy
 from rulvar.contracts.ports.observer import EngineObserver
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.contracts.ports.store import JournalStore
+from rulvar.contracts.ports.tools import Interceptor
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.contracts.schema import SchemaContract, schema_contract
 from rulvar.engine.ambient import ambient_observers
+from rulvar.engine.answers import resolve_wait
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.handle import ResumeHandle, RunHandle
-from rulvar.engine.journal import JournalWriter
 from rulvar.engine.options import adapters_by_id, call_slots, deadline_ms, price_table, transcripts_of
+from rulvar.engine.providers import Providers
 from rulvar.engine.run import Run
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
-from rulvar.engine.waits import describe_wait, refuse_payload, resolution_wire
 from rulvar.engine.workflow import Workflow, define_workflow
-from rulvar.errors import ConfigError, ResolutionError, RunNotFoundError
+from rulvar.errors import ConfigError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
-from rulvar.kernel.matching import JournalIndex
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
 from rulvar.runtime.retry import RetryPolicy
 from rulvar.stores.memory import InMemoryStore
+from rulvar.tools.grants import check_grants
 from rulvar.tools.permissions import Permissions
 
 __all__ = ["Engine"]
@@ -58,6 +59,12 @@ class Engine:
         retry: default RetryPolicy of model calls.
         clock, entropy: where time and chance come from.
         workflows: workflows that may be named in ``ctx.workflow`` and ``resume``.
+        interceptors: stand around every tool, the first outermost; see ``contracts.ports.tools``.
+        providers: services that tools and machines ask for with ``inject``; see Providers.
+        grants: what tools may be used; whatever is not listed is denied. None is no such list.
+        trace: whether runs keep the arguments and envelopes of tool calls; see :meth:`run`.
+        serial_children: start the children of a state machine one after another, each once the one before
+            has ended or waits.
 
     Raises:
         ConfigError: an option is wrong; names it.
@@ -78,7 +85,12 @@ class Engine:
         retry: RetryPolicy | Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
-        workflows: Iterable[Workflow[Any]] = (),
+        workflows: Iterable[Workflow[Any] | type] = (),
+        interceptors: Iterable[Interceptor] = (),
+        providers: Providers | Mapping[Any, Any] | Iterable[Any] = (),
+        grants: Iterable[str] | None = None,
+        trace: bool = False,
+        serial_children: bool = False,
     ) -> None:
         self.store: JournalStore = InMemoryStore() if journal is None else journal
         self.transcripts: TranscriptStore = transcripts or transcripts_of(self.store)
@@ -88,6 +100,11 @@ class Engine:
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
         self.budget_defaults = BudgetDefaults.of(budget_defaults)
+        self.interceptors = tuple(interceptors)
+        self.providers = providers if isinstance(providers, Providers) else Providers(providers)
+        self.grants = check_grants(grants)
+        self.tracing = trace
+        self.serial_children = serial_children
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
         self._adapters = adapters_by_id(adapters)
         self._profiles = {name: AgentProfile.of(name, item) for name, item in (profiles or {}).items()}
@@ -95,7 +112,10 @@ class Engine:
             reference: price_table(reference, item) for reference, item in (pricing or {}).items()
         }
         self._slots = call_slots(concurrency)
-        self._workflows = {item.name: item for item in workflows}
+        self._workflows: dict[str, Workflow[Any]] = {}
+        for item in workflows:
+            known = self.workflow_of(item)
+            self._workflows[known.name] = known
         self._ulids = UlidSource(self.clock.now_ms)
         self._running: set[asyncio.Task[Any]] = set()
         self._handles: dict[asyncio.Task[Any], RunHandle] = {}
@@ -132,7 +152,7 @@ class Engine:
 
     def run(
         self,
-        wf: Workflow[Any] | str,
+        wf: Workflow[Any] | type | str,
         args: Any = None,
         *,
         run_id: str | None = None,
@@ -142,6 +162,7 @@ class Engine:
         tags: Iterable[str] = (),
         scope: Mapping[str, Any] | None = None,
         config_fingerprint: str | None = None,
+        trace: bool | None = None,
     ) -> RunHandle:
         """Start a run and return its handle at once; the workflow runs on the current event loop.
 
@@ -153,6 +174,8 @@ class Engine:
             name, tags: for people who look runs up.
             scope: what the run belongs to (a tenant, a project); journaled before anything runs.
             config_fingerprint: kept in the meta row.
+            trace: keep the arguments and envelopes of tool calls in the journal, so that a tool fixture can be
+                made of the run; the engine's ``trace`` unless given.
 
         Raises:
             ConfigError, NonSerializableValueError: an argument is wrong; nothing has started then.
@@ -169,6 +192,7 @@ class Engine:
             tags=tuple(tags),
             scope=None if scope is None else journal_value(dict(scope), "run scope"),
             config_fingerprint=config_fingerprint,
+            trace=self.tracing if trace is None else trace,
         )
         handle = RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock))
         return self._start(handle, request)
@@ -176,7 +200,7 @@ class Engine:
     def resume(
         self,
         run_id: str,
-        wf: Workflow[Any] | str | None = None,
+        wf: Workflow[Any] | type | str | None = None,
         *,
         args: Any = None,
         dry_run: bool = False,
@@ -229,44 +253,37 @@ class Engine:
         if not task.cancelled():
             task.exception()  # a caller that never awaits the result is no error of the loop
 
-    async def resolve_external(self, run_id: str, key: str, value: Any) -> None:
+    async def resolve_external(
+        self, run_id: str, key: str, value: Any = None, *, wf: Workflow[Any] | type | str | None = None
+    ) -> None:
         """Journal the answer to an open wait of a run that is not live.
 
+        Args:
+            key: the wait's key; for a state machine also the name of a wait transition.
+            wf: the run's workflow, when the engine does not know it by name; a state machine's guards and
+                payload types are asked before anything is journaled.
+
         Raises:
-            ResolutionError: no open wait has that key, or its schema refuses the value.
+            ResolutionError: no open wait has that key, or the value is refused. Nothing is journaled then.
             RunNotFoundError: the store has no such run.
         """
-        entries = await self.store.load(check_run_id(run_id))
-        if not entries and await self.store.load_meta(run_id) is None:
-            raise RunNotFoundError(f"no run {run_id!r} in the store", data={"runId": run_id})
-        index = JournalIndex(entries)
-        waits = {
-            describe_wait(operation.first).key: operation.first
-            for operation in index.operations.values()
-            if operation.first.kind in ("external", "approval") and operation.resolution is None
-        }
-        first = waits.get(key)
-        if first is None:
-            names = ", ".join(map(repr, waits)) or "none"
-            raise ResolutionError(
-                f"run {run_id!r} does not wait for {key!r}; open waits: {names}", data={"key": key}
-            )
-        refuse_payload(describe_wait(first), value)
-        data = journal_form(value, f"resolve_external({key!r})")
-        writer = JournalWriter(self.store, run_id, index.next_seq)
-        now = iso_ms(self.clock.now_ms())
-        await writer.append(resolution_wire(first.seq, first.scope, first.span_id, fragment(data), now))
+        await resolve_wait(
+            self, check_run_id(run_id), key, value, None if wf is None else self.workflow_of(wf)
+        )
 
     # -- registries ----------------------------------------------------------------------
 
-    def workflow_of(self, wf: Workflow[Any] | str) -> Workflow[Any]:
-        """Return a workflow, looking a name up.
+    def workflow_of(self, wf: Workflow[Any] | type | str) -> Workflow[Any]:
+        """Return a workflow, looking a name up; a state machine is compiled to one.
 
         Raises:
             ConfigError: no workflow of that name, or something that is none.
         """
         if isinstance(wf, Workflow):
             return wf
+        compiled = getattr(wf, "__workflow__", None)
+        if isinstance(compiled, Workflow):
+            return compiled
         if isinstance(wf, str):
             if wf in self._workflows:
                 return self._workflows[wf]
@@ -275,8 +292,8 @@ class Engine:
                 f"no workflow named {wf!r}; the engine knows: {known}", data={"field": "workflow"}
             )
         raise ConfigError(
-            f"expected a workflow made by @workflow, got {type(wf).__name__}; decorate the function, or use "
-            "define_workflow(name, fn)",
+            f"expected a workflow made by @workflow or a StateMachine class, got {type(wf).__name__}; decorate the "
+            "function, or use define_workflow(name, fn)",
             data={"field": "workflow"},
         )
 

@@ -13,6 +13,7 @@ from rulvar.engine.bus import EventBus
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
     from rulvar.engine.run import Run
+    from rulvar.engine.workflow import Workflow
 
 __all__ = ["ResumeHandle", "RunHandle"]
 
@@ -27,6 +28,7 @@ class RunHandle:
         self._run: Run | None = None
         self._task: asyncio.Task[Outcome] | None = None
         self._status: RunStatus = "running"
+        self._workflow: Workflow[Any] | None = None
         self._preview = Preview()
 
     @property
@@ -64,7 +66,7 @@ class RunHandle:
         next resume reads it: the settled segment is not restarted.
 
         Raises:
-            ResolutionError: no open wait has that key, or its schema refuses the value.
+            ResolutionError: no open wait has that key, or the value is refused. Nothing is journaled then.
         """
         run = self._run
         if run is not None and self._task is not None and not self._task.done() and not run.suspended:
@@ -72,7 +74,11 @@ class RunHandle:
             return
         if self._task is not None:
             await asyncio.wait([self._task])
-        await self._engine.resolve_external(self.run_id, key, value)
+        await self._engine.resolve_external(self.run_id, key, value, wf=self._workflow)
+
+    async def answer(self, key: str, value: Any = None) -> None:
+        """Answer an open wait, or a wait transition of a state machine by its name."""
+        await self.resolve_external(key, value)
 
     async def cancel(self, reason: str = "cancelled") -> None:
         """Cancel the run and wait until it has settled; a settled run is left alone."""

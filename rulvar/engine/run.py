@@ -24,7 +24,14 @@ from rulvar.engine.journal import JournalWriter
 from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
-from rulvar.errors import ConfigError, JournalMissError, ReplayStopped, RulvarError, RunSuspended
+from rulvar.errors import (
+    ConfigError,
+    JournalMissError,
+    ReplayStopped,
+    RulvarError,
+    RunSuspended,
+    TransitionAborted,
+)
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
@@ -67,6 +74,8 @@ class Run:
         self.divergence: Divergence | None = None
         self.divergence_site: CallSite | None = None
         self.stop_error: RulvarError | None = None
+        self.failure: BaseException | None = None
+        self.tracing = request.trace
         self.cancel_reason: str | None = None
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
@@ -86,7 +95,7 @@ class Run:
         """Return where the current call stands.
 
         Raises:
-            RunSuspended, ReplayStopped: the segment is over and the body has to unwind.
+            RunSuspended, ReplayStopped, TransitionAborted: what calls is over and has to unwind.
             ConfigError: a journaling call inside a step.
         """
         place = CURRENT_PLACE.get()
@@ -96,6 +105,8 @@ class Run:
             raise RunSuspended
         if self.stop_error is not None:
             raise ReplayStopped(self.stop_error)
+        if place.attempt is not None and place.attempt.is_over:
+            raise TransitionAborted(f"transition {place.attempt.transition!r} is over: it was rolled back")
         if place.step is not None:
             raise ConfigError(
                 f"ctx was called inside ctx.step({place.step!r}); a step's body is served as a whole, so a "

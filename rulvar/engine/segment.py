@@ -64,6 +64,7 @@ class Segment:
         try:
             run, meta, entries = await self._intake()
             self._handle._run = run
+            self._handle._workflow = self._request.workflow
             return await self._live(run, meta, entries)
         except BaseException:
             self._handle._status = "error"
@@ -85,7 +86,7 @@ class Segment:
                 )
             check_versions(request.run_id, entries)
             meta = meta or {}
-            request = self._request = self._check_resume(meta)
+            request = self._request = replace(self._check_resume(meta), trace=bool(meta.get("trace")))
             if not request.strict:
                 self._handle._bus = self._move_bus(meta)
         elif meta is not None:
@@ -159,6 +160,8 @@ class Segment:
             fresh["execKeyDerivation"] = 2
             fresh["workflowName"] = workflow.name
             fresh["workflowHash"] = workflow.source_hash
+            if request.trace:
+                fresh["trace"] = True
             return fresh
         return {**meta, **fresh}
 
@@ -230,9 +233,12 @@ class Segment:
                 return "suspended", None, None
             if run.cancel_reason is not None:
                 return "cancelled", None, RunCancelledError(run.cancel_reason)
-            if run.stop_error is None and run.budget.denied is not None:
+            run.failure = error
+            if run.stop_error is not None:
+                return "error", None, run.stop_error
+            if run.budget.denied is not None:
                 return "exhausted", None, run.budget.denied
-            return "error", None, run.stop_error or error
+            return getattr(error, "run_status", "error"), None, error
         finally:
             if timer is not None:
                 timer.cancel()

@@ -1,4 +1,4 @@
-"""Spend of a run: a fold over its terminal agent entries."""
+"""Spend of a run: a fold over its terminal agent entries and the receipts of its tool calls."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import CostReport
 from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage
+from rulvar.kernel.ledger import usd
 from rulvar.runtime.pricing import price_usd
 from rulvar.runtime.router import ROLES
 
@@ -26,6 +27,7 @@ class Spend:
         self._pricing = pricing
         self.usage = ZERO_USAGE
         self.total_usd = 0.0
+        self.held_usd = 0.0
         self.agents = 0
         self._wire_requests = 0
         self._approximate = False
@@ -39,9 +41,24 @@ class Spend:
         }
 
     def add_entry(self, entry: JournalEntry) -> None:
-        """Count a terminal entry of an agent that a journal holds."""
-        if entry.kind == "agent" and entry.ref is not None:
-            self.add(entry.to_wire())
+        """Count a terminal entry of an agent or a tool call that a journal holds."""
+        if entry.kind == "agent":
+            if entry.ref is not None:
+                self.add(entry.to_wire())
+        elif entry.kind in ("step", "decision") and b'"receipt"' in entry.line:
+            receipt = _receipt(entry)
+            if isinstance(receipt, dict):
+                self.add_tool(receipt.get("spentMicros", 0), receipt.get("reservedMicros", 0), entry.scope)
+
+    def add_tool(self, spent_micros: int, held_micros: int, scope: str) -> None:
+        """Count what a tool call cost, and what stays reserved for one whose outcome is unknown."""
+        self.held_usd += usd(held_micros)
+        if not spent_micros:
+            return
+        amount = usd(spent_micros)
+        self.total_usd += amount
+        totals = self._by["scope"]
+        totals[scope or "root"] = totals.get(scope or "root", 0.0) + amount
 
     def add(self, wire: Mapping[str, Any]) -> float | None:
         """Count one terminal entry and return its cost in USD, None when its model has no price."""
@@ -87,3 +104,14 @@ class Spend:
             usage_approx=self._approximate,
             unpriced=tuple(self._unpriced),
         )
+
+
+def _receipt(entry: JournalEntry) -> Any:
+    """Return the receipt that an entry of a tool call carries."""
+    wire = entry.to_wire()
+    if entry.kind == "step":
+        return wire.get("receipt")
+    value = wire.get("value")
+    if isinstance(value, dict) and value.get("decisionType") == "tool-call":
+        return value.get("receipt")
+    return None

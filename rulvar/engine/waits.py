@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.jsonable import fragment, journal_form, journal_value
 from rulvar.contracts.outcome import Pending
@@ -17,16 +18,31 @@ from rulvar.kernel.matching import Operation
 if TYPE_CHECKING:
     from rulvar.engine.run import Run
 
-__all__ = ["Wait", "Waits", "describe_wait", "refuse_payload", "resolution_wire"]
+__all__ = [
+    "Admit",
+    "Wait",
+    "Waits",
+    "admit_answer",
+    "describe_waits",
+    "find_way",
+    "refuse_payload",
+    "resolution_wire",
+    "resolved_value",
+]
+
+Admit = Callable[[Pending, Any], Any]
+"""Checks an answer to one way out of a wait, and returns what is journaled for it."""
 
 
 @dataclass(slots=True)
 class Wait:
-    """One open wait: the entry that says so, and the future that an answer completes."""
+    """One open wait: the ways out of it, and the future that an answer completes."""
 
-    pending: Pending
+    ways: tuple[Pending, ...]
+    scope: str
     span: str
     future: asyncio.Future[Any]
+    admit: Admit
 
 
 class Waits:
@@ -41,10 +57,15 @@ class Waits:
         """Whether anything waits."""
         return bool(self._open)
 
-    def open(self, seq: int, span: str, pending: Pending) -> Wait:
-        """Register a wait; its future completes with the answer."""
-        wait = Wait(pending, span, asyncio.get_running_loop().create_future())
-        self._open[seq] = wait
+    def open(self, entry: JournalEntry, admit: Admit | None = None) -> Wait:
+        """Register the wait that an entry tells of; its future completes with the answer.
+
+        Args:
+            admit: checks answers; unless given, the wait's schema does.
+        """
+        future = asyncio.get_running_loop().create_future()
+        wait = Wait(describe_waits(entry), entry.scope, entry.span_id, future, admit or admit_answer)
+        self._open[entry.seq] = wait
         return wait
 
     def close(self, seq: int) -> None:
@@ -53,11 +74,17 @@ class Waits:
 
     def pending(self) -> tuple[Pending, ...]:
         """Return what is waited for, in journal order."""
-        return tuple(self._open[seq].pending for seq in sorted(self._open))
+        return tuple(way for seq in sorted(self._open) for way in self._open[seq].ways)
 
-    def unwind(self) -> None:
-        """End every wait because the run suspends; they stay open in the journal."""
+    def unwind(self, below: str | None = None) -> None:
+        """End waits because nobody is left to answer them now; they stay open in the journal.
+
+        Args:
+            below: only those in this scope and the scopes below it.
+        """
         for wait in self._open.values():
+            if below is not None and wait.scope != below and not wait.scope.startswith(f"{below}/"):
+                continue
             if not wait.future.done():
                 wait.future.set_exception(RunSuspended())
                 wait.future.exception()  # seen: nobody may be left to await it
@@ -66,30 +93,32 @@ class Waits:
         """Journal an answer and hand it to the branch that waits.
 
         Raises:
-            ResolutionError: no open wait has that key, or its schema refuses the value. Nothing is
-                journaled then, and the wait stays open.
+            ResolutionError: no open wait has that key, or the value is refused. Nothing is journaled
+                then, and the wait stays open.
         """
-        seq = next((seq for seq in sorted(self._open) if self._open[seq].pending.key == key), None)
-        if seq is None:
-            raise ResolutionError(_unknown_key(key, self.pending()), data={"key": key})
-        wait = self._open[seq]
-        refuse_payload(wait.pending, value)
-        data = journal_form(value, f"resolve_external({key!r})")
-        await self._run.journal.append(
-            resolution_wire(seq, wait.pending.scope, wait.span, fragment(data), self._run.now_iso())
-        )
-        self._open.pop(seq, None)
-        self._run.bus.emit(
-            "resolution:applied",
-            self._run.root.span,
-            None,
-            {"targetRef": seq, "entryRef": self._run.journal.next_seq - 1, "by": "external"},
-        )
+        way = find_way(key, self.pending(), f"run {self._run.run_id!r}")
+        await self.settle(way.entry_ref, self._open[way.entry_ref].admit(way, value), by="external")
+
+    async def settle(self, seq: int, value: Any, *, by: str) -> None:
+        """Journal how an open wait is resolved, and hand it over; the first one counts."""
+        wait = self._open.pop(seq)
+        data = journal_form(value, "resolution")
+        try:
+            entry_ref = await self._run.journal.append(
+                resolution_wire(seq, wait.scope, wait.span, fragment(data), self._run.now_iso(), by)
+            )
+        except BaseException:
+            self._open[seq] = wait
+            raise
+        facts = {"targetRef": seq, "entryRef": entry_ref, "by": by}
+        self._run.bus.emit("resolution:applied", self._run.root.span, None, facts)
         if not wait.future.done():
-            wait.future.set_result(journal_value(value, f"resolve_external({key!r})"))
+            wait.future.set_result(decode_json(data))
 
 
-def resolution_wire(target: int, scope: str, span: str, value: Any, now: str) -> dict[str, Any]:
+def resolution_wire(
+    target: int, scope: str, span: str, value: Any, now: str, by: str = "external"
+) -> dict[str, Any]:
     """Return the entry that closes a wait."""
     return {
         "ref": target,
@@ -100,40 +129,90 @@ def resolution_wire(target: int, scope: str, span: str, value: Any, now: str) ->
         "status": "ok",
         "spanId": span,
         "startedAt": now,
-        "resolution": {"target": target, "by": "external", "value": value},
+        "resolution": {"target": target, "by": by, "value": value},
     }
 
 
-def describe_wait(entry: JournalEntry) -> Pending:
-    """Return what the entry of an open wait asks for."""
+def describe_waits(entry: JournalEntry) -> tuple[Pending, ...]:
+    """Return the ways out of the wait that an entry tells of.
+
+    Most waits have one. A wait for one of several named answers lists them in its entry's value:
+    ``{"key", "transitions": {name: schema or null}}``; each is a way, with the key ``<key>/<name>``.
+    """
     value = entry.value
     facts: Mapping[str, Any] = value if isinstance(value, dict) else {}
     key, prompt = str(facts.get("key", "")), facts.get("prompt")
     if entry.kind == "approval":
         key, prompt = f"approval:{entry.seq}", f"approve tool {facts.get('toolName')!r}"
-    return Pending(key=key, scope=entry.scope, entry_ref=entry.seq, prompt=prompt, schema=facts.get("schema"))
+    transitions = facts.get("transitions")
+    if not isinstance(transitions, Mapping):
+        schema = facts.get("schema")
+        return (Pending(key=key, scope=entry.scope, entry_ref=entry.seq, prompt=prompt, schema=schema),)
+    return tuple(
+        Pending(
+            key=f"{key}/{name}",
+            scope=entry.scope,
+            entry_ref=entry.seq,
+            prompt=prompt,
+            schema=schema,
+            transition=name,
+        )
+        for name, schema in transitions.items()
+    )
 
 
-def refuse_payload(pending: Pending, value: Any) -> None:
-    """Raise when a wait's schema does not take a value.
+def find_way(key: str, ways: Sequence[Pending], whose: str) -> Pending:
+    """Return the way out that a key means: its whole key, or the name of its transition.
+
+    Raises:
+        ResolutionError: no way has that key, or several transitions of that name wait; lists the keys.
+    """
+    for way in ways:
+        if way.key == key:
+            return way
+    named = [way for way in ways if way.transition is not None and way.transition == key]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        keys = ", ".join(repr(way.key) for way in named)
+        raise ResolutionError(
+            f"{whose} waits for {key!r} in several places; name one: {keys}", data={"key": key}
+        )
+    keys = ", ".join(repr(way.key) for way in ways) or "none"
+    raise ResolutionError(f"{whose} does not wait for {key!r}; open waits: {keys}", data={"key": key})
+
+
+def admit_answer(way: Pending, value: Any) -> Any:
+    """Check an answer against its way's schema, and return what is journaled for it.
+
+    Raises:
+        ResolutionError: the value does not fit, or JSON cannot hold it.
+    """
+    plain = refuse_payload(way, value)
+    if way.transition is None:
+        return plain
+    return {"transition": way.transition, "status": "completed", "data": plain}
+
+
+def refuse_payload(way: Pending, value: Any) -> Any:
+    """Return a value's JSON form, or raise when a way's schema does not take it.
 
     Raises:
         ResolutionError: the value does not fit, or JSON cannot hold it.
     """
     try:
-        plain = journal_value(value, f"resolve_external({pending.key!r})")
+        plain = journal_value(value, f"resolve_external({way.key!r})")
     except NonSerializableValueError as error:
-        raise ResolutionError(error.message, data={"key": pending.key, **error.data}) from None
-    if pending.schema is None:
-        return
-    issues = schema_contract(pending.schema).issues(plain)
+        raise ResolutionError(error.message, data={"key": way.key, **error.data}) from None
+    issues = () if way.schema is None else schema_contract(way.schema).issues(plain)
     if issues:
         first = issues[0]
         path = "".join(f"[{part!r}]" for part in first.path)
         raise ResolutionError(
-            f"the value for {pending.key!r} does not fit its schema: value{path}: {first.message}; the wait stays open",
-            data={"key": pending.key, "issues": [issue.to_wire() for issue in issues]},
+            f"the value for {way.key!r} does not fit its schema: value{path}: {first.message}; the wait stays open",
+            data={"key": way.key, "issues": [issue.to_wire() for issue in issues]},
         )
+    return plain
 
 
 def resolved_value(operation: Operation) -> Any:
@@ -142,9 +221,3 @@ def resolved_value(operation: Operation) -> Any:
     assert entry is not None
     resolution = entry.to_wire().get("resolution") or {}
     return resolution.get("value")
-
-
-def _unknown_key(key: str, pending: tuple[Pending, ...]) -> str:
-    if not pending:
-        return f"nothing waits for {key!r}: the run has no open wait"
-    return f"nothing waits for {key!r}; open: {', '.join(repr(item.key) for item in pending)}"

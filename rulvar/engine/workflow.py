@@ -27,6 +27,8 @@ class Workflow(Generic[T]):
         body: the function that re-runs from the top.
         args: contract of the arguments, or None.
         model, effort, routing: defaults of the model calls in it.
+        source: what the run's source hash is made of, when it is not the body.
+        admit: checks an answer to a wait of a run that is not live; see ``engine.answers``.
     """
 
     name: str
@@ -35,6 +37,8 @@ class Workflow(Generic[T]):
     model: Any = None
     effort: str | None = None
     routing: Mapping[str, Any] = field(default_factory=dict)
+    source: Any = None
+    admit: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[T]:
         """Call the body itself, as a test of a helper may."""
@@ -43,7 +47,7 @@ class Workflow(Generic[T]):
     @property
     def source_hash(self) -> str:
         """SHA-256 of the body's source text, or of its compiled code where there is no source."""
-        target = inspect.unwrap(self.body)
+        target = self.source or inspect.unwrap(self.body)
         try:
             text = inspect.getsource(target).encode("utf-8")
         except (OSError, TypeError):

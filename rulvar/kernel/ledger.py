@@ -132,6 +132,12 @@ class Ledger:
             for account in self._chain(reservation.account.name):
                 account.reserved -= reservation.amount
 
+    def hold(self, name: str, amount_usd: float) -> None:
+        """Keep an amount reserved for good, on an account and everything above it: nobody knows if it was spent."""
+        amount = micro_usd(amount_usd)
+        for account in self._chain(name):
+            account.reserved += amount
+
     def spend(self, name: str, amount_usd: float) -> None:
         """Book what was spent, on an account and everything above it."""
         amount = micro_usd(amount_usd)

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 import uuid
+from collections.abc import Callable
 
 __all__ = ["SystemClock", "SystemEntropy"]
 
@@ -22,6 +23,10 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait that long on the running event loop."""
         await asyncio.sleep(seconds)
+
+    def schedule(self, seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back once that much time has passed; return what forgets it."""
+        return asyncio.get_running_loop().call_later(seconds, callback).cancel
 
 
 class SystemEntropy:

@@ -1,16 +1,13 @@
-"""The one tool pipeline: check the arguments, run the function, shape what the model gets back."""
+"""What a model is told of a tool call that did not come to a result."""
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rulvar.contracts.jsonable import journal_value
-from rulvar.errors import NonSerializableValueError
-from rulvar.tools.tool import ModelRetry, Tool, ToolRefusal
+from rulvar.tools.tool import Tool
 
-__all__ = ["ToolOutcome", "argument_problem", "denied", "invoke_tool", "unknown_tool"]
+__all__ = ["ToolOutcome", "argument_problem", "denied", "unknown_tool"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +44,6 @@ def argument_problem(tool: Tool, args: Any) -> ToolOutcome | None:
         "error",
         {"error": f"arguments of {tool.name} do not fit", "issues": [issue.to_wire() for issue in issues]},
     )
-
-
-async def invoke_tool(tool: Tool, args: Any) -> ToolOutcome:
-    """Run a tool whose arguments fit.
-
-    The model sees the texts of ModelRetry and ToolRefusal, and of other exceptions only that the
-    tool failed, unless the tool declares its errors public.
-    """
-    arguments = {} if args is None else args
-    try:
-        if tool.takes_object or not isinstance(arguments, dict):
-            value = tool.function(arguments)
-        else:
-            value = tool.function(**arguments)
-        if inspect.isawaitable(value):
-            value = await value
-        return ToolOutcome("ok", journal_value(value, f"tool {tool.name}"))
-    except (ModelRetry, ToolRefusal) as error:
-        return ToolOutcome("error", {"error": error.message}, error)
-    except NonSerializableValueError as error:
-        return ToolOutcome("error", {"error": error.message}, error)
-    except Exception as error:
-        text = f"tool {tool.name} failed"
-        return ToolOutcome("error", {"error": f"{text}: {error}" if tool.public_errors else text}, error)
 
 
 def _error(text: str) -> ToolOutcome:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-__all__ = ["Clock", "Entropy", "epoch_ms", "iso_ms"]
+__all__ = ["Clock", "Entropy", "TimerClock", "epoch_ms", "iso_ms"]
 
 
 class Clock(Protocol):
@@ -17,6 +18,14 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait that long."""
+
+
+@runtime_checkable
+class TimerClock(Clock, Protocol):
+    """A clock that also calls back; with any other, timeouts run on the event loop's own clock."""
+
+    def schedule(self, seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back once that much time has passed; return what forgets it."""
 
 
 class Entropy(Protocol):

@@ -11,18 +11,18 @@ from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import Usage
-from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.engine.branch import Place
 from rulvar.engine.calls import Claim, Opened
+from rulvar.engine.primitives.agent_tool import run_agent_tool
 from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.run import Run
 from rulvar.kernel.ledger import Reservation
-from rulvar.kernel.scope import agent_scope
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
 from rulvar.runtime.history import dump_wire, rough_tokens
 from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import decide
-from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, invoke_tool, unknown_tool
+from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, unknown_tool
 from rulvar.tools.permissions import Decision, ToolRequest
 from rulvar.tools.tool import Tool
 
@@ -122,7 +122,7 @@ class AgentHost:
             elif decision.verdict == "deny":
                 outcome = denied(tool, decision.reason)
             else:
-                outcome = await self._execute(tool, call)
+                outcome = await self._execute(tool, call, state)
         run.bus.emit(
             "tool:end",
             span,
@@ -142,18 +142,15 @@ class AgentHost:
         await self.checkpoint(state)
         answer = await wait_approval(self._run, self._place, self._opened, tool, call.args)
         if answer.get("decision") == "allow":
-            return await self._execute(tool, call)
+            return await self._execute(tool, call, state)
         reason = answer.get("reason")
         return denied(tool, reason if isinstance(reason, str) else None)
 
-    async def _execute(self, tool: Any, call: ToolCallPart) -> ToolOutcome:
-        # a tool is free code: a ctx call in it belongs to the agent's scope, and is refused like in a step
-        scope = agent_scope(self._opened.scope, self._opened.seq)
-        token = CURRENT_PLACE.set(self._place.at(scope=scope, step=f"tool {call.name}"))
-        try:
-            return await invoke_tool(tool, call.args)
-        finally:
-            CURRENT_PLACE.reset(token)
+    async def _execute(self, tool: Tool, call: ToolCallPart, state: LoopState) -> ToolOutcome:
+        async def keep() -> None:
+            await self.checkpoint(state)
+
+        return await run_agent_tool(self._run, self._place, self._opened, tool, call, keep)
 
     def failed(self, error: WireError, *, will_retry: bool) -> None:
         """Tell that an exchange failed."""

@@ -26,7 +26,7 @@ __all__ = ["run_child"]
 
 
 async def run_child(
-    run: Run, child: Workflow[Any] | str, args: Any, key: str | None, site: CallSite | None
+    run: Run, child: Workflow[Any] | type | str, args: Any, key: str | None, site: CallSite | None
 ) -> Any:
     """Run a child workflow; see ``Ctx.workflow``."""
     place = run.place()
@@ -57,7 +57,13 @@ async def run_child(
     value = {"workflow": workflow.name, "childScope": scope}
     opened = await run.begin(place, "child", hashed, span, claim, {"value": value})
     here = place.at(
-        scope=scope, span=opened.span, workflow=workflow, account=scope, depth=place.depth + 1, phase=None
+        scope=scope,
+        span=opened.span,
+        workflow=workflow,
+        account=scope,
+        depth=place.depth + 1,
+        phase=None,
+        attempt=None,
     )
     run.bus.emit("child:start", opened.span, place.span, {"workflow": workflow.name, "scope": scope})
     status, fields, failure, result = await _body(run, here, workflow, plain)

@@ -11,7 +11,7 @@ from rulvar.contracts.schema import SchemaContract, schema_contract
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Call
 from rulvar.engine.run import Run
-from rulvar.engine.waits import describe_wait, resolved_value
+from rulvar.engine.waits import Admit, resolved_value
 from rulvar.errors import ConfigError
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import Operation
@@ -43,10 +43,10 @@ async def wait_external(run: Run, key: str, schema: Any, prompt: str | None, sit
     return value if contract is None else contract.revive(value)
 
 
-async def wait_open(run: Run, place: Place, operation: Operation) -> Any:
+async def wait_open(run: Run, place: Place, operation: Operation, admit: Admit | None = None) -> Any:
     """Wait on an open operation until it is resolved; the run may suspend meanwhile."""
     first = operation.first
-    wait = run.waits.open(first.seq, first.span_id, describe_wait(first))
+    wait = run.waits.open(first, admit)
     place.branch.waiting(1)
     try:
         return await wait.future

@@ -1,0 +1,130 @@
+"""The signature of a tool's function: what the model is told of it, and what it is called with."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.errors import ConfigError
+from rulvar.tools.injection import Injected, ToolContext
+
+__all__ = ["Signature", "read_signature"]
+
+_OBJECT_NAMES = frozenset({"args", "arguments", "input", "params"})
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How a function is called.
+
+    Attributes:
+        parameters: contract of the arguments object.
+        takes_object: whether one parameter takes the whole arguments object.
+        revives: whether that parameter gets an instance of its type instead of plain JSON.
+        context: name of the parameter that takes the ToolContext.
+        injected: parameters that the engine fills, by name.
+    """
+
+    parameters: SchemaContract
+    takes_object: bool = False
+    revives: bool = False
+    context: str | None = None
+    injected: Mapping[str, Injected] = field(default_factory=dict)
+
+
+def read_signature(function: Callable[..., Any], name: str, parameters: Any = None) -> Signature:
+    """Read a function's signature.
+
+    Args:
+        name: the tool's name, for messages.
+        parameters: JSON Schema or type of the arguments object, when the signature does not tell.
+
+    Raises:
+        ConfigError: a parameter that cannot be told to a model; names it.
+    """
+    hints = _hints(function)
+    declared = list(inspect.signature(function).parameters.values())
+    context = next((p.name for p in declared if hints.get(p.name) is ToolContext), None)
+    injected = {p.name: p.default for p in declared if isinstance(p.default, Injected)}
+    told = [p for p in declared if p.name != context and p.name not in injected]
+    if parameters is not None:
+        contract = schema_contract(parameters, f"tool {name!r} parameters")
+        return Signature(contract, _takes_object(told, contract), context=context, injected=injected)
+    if len(told) == 1 and told[0].name in _OBJECT_NAMES and is_object_type(hints.get(told[0].name)):
+        contract = schema_contract(hints[told[0].name], f"tool {name!r} parameters")
+        return Signature(contract, True, revives=True, context=context, injected=injected)
+    return Signature(_signature_contract(told, hints, name), context=context, injected=injected)
+
+
+def is_object_type(kind: Any) -> bool:
+    """Whether a type describes a JSON object: a pydantic model, a dataclass, a TypedDict or a struct."""
+    if not isinstance(kind, type):
+        return False
+    return (
+        hasattr(kind, "model_json_schema")
+        or dataclasses.is_dataclass(kind)
+        or typing.is_typeddict(kind)
+        or issubclass(kind, msgspec.Struct)
+    )
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    target = function if inspect.isroutine(function) else type(function).__call__
+    return typing.get_type_hints(target, include_extras=True)
+
+
+def _signature_contract(told: list[inspect.Parameter], hints: Mapping[str, Any], name: str) -> SchemaContract:
+    for parameter in told:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise ConfigError(
+                f"tool {name!r}: parameter {parameter.name!r} cannot be passed by name; "
+                "a model passes arguments by name",
+                data={"field": parameter.name},
+            )
+    names = [parameter.name for parameter in told]
+    schemas, definitions = _schemas([hints.get(item, Any) for item in names], names, name)
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": dict(zip(names, schemas, strict=True)),
+        "required": [parameter.name for parameter in told if parameter.default is parameter.empty],
+        "additionalProperties": False,
+    }
+    if definitions:
+        schema["$defs"] = definitions
+    return SchemaContract(schema)
+
+
+def _schemas(types: list[Any], names: list[str], name: str) -> tuple[list[Any], dict[str, Any]]:
+    schemas: list[Any] = []
+    definitions: dict[str, Any] = {}
+    for kind, parameter in zip(types, names, strict=True):
+        if hasattr(kind, "model_json_schema"):
+            made = kind.model_json_schema(ref_template="#/$defs/{model}")
+            definitions.update(made.pop("$defs", {}))
+            schemas.append(made)
+            continue
+        try:
+            (made,), below = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+        except TypeError as error:
+            raise ConfigError(
+                f"tool {name!r}: parameter {parameter!r} has a type that JSON cannot carry ({error})",
+                data={"field": parameter},
+            ) from None
+        definitions.update(below)
+        schemas.append(made)
+    return schemas, definitions
+
+
+def _takes_object(told: list[inspect.Parameter], contract: SchemaContract) -> bool:
+    if len(told) != 1 or told[0].kind is told[0].VAR_KEYWORD:
+        return False
+    schema = contract.canonical
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    return not (isinstance(properties, Mapping) and told[0].name in properties)
