@@ -102,7 +102,7 @@ async def test_a_refusal_says_what_the_provider_says_of_it() -> None:
 
 async def test_arguments_that_are_no_json_are_kept_for_the_engine_to_refuse() -> None:
     for provider in PROVIDERS:
-        script = json.dumps(provider.call("look", {"a": 7654})).replace(": 7654}", ": ")
+        script = json.dumps(provider.call("look", {"a": 7654})).replace("7654}", "")
         events, _ = await answered(provider, json.loads(script))
         ends = [event for event in events if event["type"] == "tool-call-end"]
         assert "__unparsed" in ends[0]["args"], provider.name
