@@ -17,7 +17,12 @@
     ├── BudgetExhaustedError        a ceiling does not admit the call
     │   └── BudgetExceededError     a ceiling does not admit a tool's cost
     ├── AgentCallError              a model call ended in an error
+    ├── ModelFailedError            an agent's model did not answer, or not usably
     ├── LimitExceededError          a model call ended at a usage limit
+    │   └── AgentLimitError         an agent reached one of its limits
+    ├── AgentTimeoutError           an agent took longer than it may
+    ├── NotFoundError               an agent's model names a tool that the agent does not have
+    ├── ConflictError               something is done twice that may be done once
     ├── ToolDeniedError             the gate refused a tool call
     │   └── PermissionDeniedError   a grant is missing
     ├── ToolFailedError             a tool raised, refused or answered with an error
@@ -49,10 +54,13 @@ from typing import Any, ClassVar
 __all__ = [
     "AdmissionRejectedError",
     "AgentCallError",
+    "AgentLimitError",
+    "AgentTimeoutError",
     "BudgetExceededError",
     "BudgetExhaustedError",
     "ChildWorkflowError",
     "ConfigError",
+    "ConflictError",
     "ControlFlow",
     "DeterminismError",
     "FakeResponderError",
@@ -66,7 +74,9 @@ __all__ = [
     "LeaseHeldError",
     "LimitExceededError",
     "MachineDefinitionError",
+    "ModelFailedError",
     "NonSerializableValueError",
+    "NotFoundError",
     "OutcomeUnknownError",
     "PermissionDeniedError",
     "ReplayDriftError",
@@ -281,6 +291,41 @@ class LimitExceededError(RulvarError):
     """A model call ended at one of its usage limits; ``data["limit"]`` names it."""
 
     code = "limit"
+
+
+class AgentLimitError(LimitExceededError):
+    """An agent reached one of its limits; ``data["limit"]`` names it."""
+
+    code = "limit_exceeded"
+
+
+class AgentTimeoutError(RulvarError):
+    """An agent took longer than its limit ``max_duration``."""
+
+    code = "timeout"
+
+
+class ModelFailedError(RulvarError):
+    """An agent's model did not answer, or not usably; :func:`failure_reason` says why."""
+
+    code = "model_failed"
+
+    @property
+    def reason(self) -> str:
+        """Why; see :func:`failure_reason`."""
+        return failure_reason(self)
+
+
+class NotFoundError(RulvarError):
+    """An agent's model names a tool that the agent does not have."""
+
+    code = "not_found"
+
+
+class ConflictError(RulvarError):
+    """Something is done twice that may be done once, or after it is over."""
+
+    code = "conflict"
 
 
 class ToolDeniedError(RulvarError):

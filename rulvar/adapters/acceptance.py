@@ -9,7 +9,7 @@ from rulvar.contracts.messages import ToolContract
 from rulvar.contracts.strictness import StrictIssue, strict_issues
 from rulvar.errors import ConfigError
 
-__all__ = ["MAX_TOOLS", "check_agent_shape"]
+__all__ = ["MAX_TOOLS", "check_agent_shape", "check_media"]
 
 MAX_TOOLS = 128
 
@@ -35,9 +35,18 @@ def check_agent_shape(
     if output is None:
         raise ConfigError("output: the answer has no JSON Schema", data={"field": "output"})
     _check("output", output)
+    check_media(media, seen)
+
+
+def check_media(media: Sequence[str], seen: Sequence[str]) -> None:
+    """Check that a model can see an agent's media.
+
+    Raises:
+        ConfigError: it cannot; names the media type.
+    """
     for kind in media:
         if not kind.startswith(tuple(seen)):
-            raise ConfigError(f"input: the model cannot see {kind}", data={"field": "input"})
+            raise ConfigError(f"media: the model cannot see {kind}", data={"field": "media"})
 
 
 def _check(where: str, schema: Any) -> None:

@@ -1,10 +1,26 @@
-"""Adapter ids: the part of a model reference before the first colon."""
+"""Who is asked: the id of an adapter, the part of a model reference before the first colon; and one of its models."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from rulvar.errors import ConfigError
 
-__all__ = ["check_adapter_id"]
+__all__ = ["BoundModel", "check_adapter_id"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundModel:
+    """One model of an adapter."""
+
+    adapter: Any
+    name: str
+
+    @property
+    def reference(self) -> str:
+        """``adapter:model``."""
+        return f"{self.adapter.id}:{self.name}"
 
 
 def check_adapter_id(adapter_id: object) -> str:

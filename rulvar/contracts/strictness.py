@@ -13,7 +13,7 @@ from typing import Any
 from rulvar.contracts.schema import schema_contract
 from rulvar.errors import SchemaError
 
-__all__ = ["StrictIssue", "is_strict_compatible", "strict_issues", "strict_schema"]
+__all__ = ["StrictIssue", "closed_schema", "is_strict_compatible", "strict_issues", "strict_schema"]
 
 _LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -126,6 +126,34 @@ def _escaped(name: object) -> str:
 def _last(pointer: str) -> str | None:
     name = pointer.rpartition("/properties/")[2] if "/properties/" in pointer else ""
     return name.replace("~1", "/").replace("~0", "~") or None
+
+
+def closed_schema(schema: Any) -> Any:
+    """Return a schema whose objects are closed where they say nothing of other members.
+
+    What may be left out stays so: a schema that is not strict for another reason is not made strict.
+    """
+    return _with_closed_objects(schema)
+
+
+def _with_closed_objects(node: Any) -> Any:
+    if not isinstance(node, Mapping):
+        return node
+    made: dict[str, Any] = dict(node)
+    for keyword in _NAMED:
+        if isinstance(made.get(keyword), Mapping):
+            made[keyword] = {name: _with_closed_objects(item) for name, item in made[keyword].items()}
+    for keyword in _LISTS:
+        if isinstance(made.get(keyword), (list, tuple)):
+            made[keyword] = [_with_closed_objects(item) for item in made[keyword]]
+    for keyword in ("items", "contains"):
+        if keyword in made:
+            made[keyword] = _with_closed_objects(made[keyword])
+    if _is_object(made) and "additionalProperties" not in made and not made.get("patternProperties"):
+        made["additionalProperties"] = False
+        made.setdefault("properties", {})
+        made.setdefault("required", [])
+    return made
 
 
 def strict_schema(schema: Any) -> dict[str, Any]:

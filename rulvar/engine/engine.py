@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
@@ -25,13 +26,14 @@ from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.handle import ResumeHandle, RunHandle
+from rulvar.engine.inspection import RunView, inspect_run
 from rulvar.engine.options import adapters_by_id, call_slots, deadline_ms, price_table, transcripts_of
 from rulvar.engine.providers import Providers
 from rulvar.engine.run import Run
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
 from rulvar.engine.workflow import Workflow, define_workflow
-from rulvar.errors import ConfigError
+from rulvar.errors import ConfigError, NotFoundError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
@@ -119,6 +121,7 @@ class Engine:
         self._ulids = UlidSource(self.clock.now_ms)
         self._running: set[asyncio.Task[Any]] = set()
         self._handles: dict[asyncio.Task[Any], RunHandle] = {}
+        self._started: weakref.WeakValueDictionary[str, RunHandle] = weakref.WeakValueDictionary()
         self._sites = SiteFinder()
         self._schema_hashes: dict[int, tuple[SchemaContract, str]] = {}
         self._schemas: dict[Any, SchemaContract] = {}
@@ -245,6 +248,7 @@ class Engine:
         task = loop.create_task(segment.execute(), name=f"rulvar run {request.run_id}")
         handle._task = task
         self._handles[task] = handle
+        self._started[handle.run_id] = handle
         task.add_done_callback(self._forget)
         return handle
 
@@ -270,6 +274,17 @@ class Engine:
         await resolve_wait(
             self, check_run_id(run_id), key, value, None if wf is None else self.workflow_of(wf)
         )
+
+    def inspect(self, run: RunHandle | str) -> RunView:
+        """Return a look into a run of this engine, live or ended: its status, its money, its agents.
+
+        Raises:
+            NotFoundError: the engine holds no such run, or it has not started yet.
+        """
+        handle = self._started.get(run) if isinstance(run, str) else run
+        if handle is None:
+            raise NotFoundError(f"this engine has started no run {run!r}", data={"runId": str(run)})
+        return inspect_run(handle)
 
     # -- registries ----------------------------------------------------------------------
 

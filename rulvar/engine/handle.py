@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.events import Event
 from rulvar.contracts.outcome import Outcome, Preview, RunStatus
 from rulvar.engine.bus import EventBus
+from rulvar.engine.observed import ObservedEvent, observe_bus
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
@@ -50,6 +51,38 @@ class RunHandle:
     def events(self) -> AsyncIterator[Event]:
         """The complete stream of events from the first on, however late it is read."""
         return self._bus.stream()
+
+    def observe(self, after: int = 0) -> AsyncIterator[ObservedEvent]:
+        """Return what happened after the event of a number, then follow what happens, to the run's end.
+
+        Works after the end too, and as often as asked. Stopping to iterate does not stop the run. Of more
+        events than a run retains, the last ones are told, after an ``events:gap`` that says which are not.
+
+        Raises:
+            InvalidInputError: when it is iterated: ``after`` is no number of an event that has happened.
+        """
+        return observe_bus(self._bus, after, self._retention, self._run_end)
+
+    def _retention(self) -> int:
+        nodes = None if self._run is None else self._run.agents
+        return int(nodes[0].limits.max_event_retention) if nodes else 256
+
+    def _run_end(self) -> dict[str, Any]:
+        return {
+            "status": self._status,
+            **({} if self._run is None else self._run.budget.snapshot().to_wire()),
+        }
+
+    @property
+    def outcome(self) -> Awaitable[Outcome]:
+        """How the segment ends, to be awaited; the same object each time."""
+        return self.result()
+
+    @property
+    def exception(self) -> BaseException | None:
+        """What was raised behind the run's error, for a debugger; None when nothing was."""
+        failure = None if self._run is None else self._run.failure
+        return failure if failure is None or failure.__cause__ is None else failure.__cause__
 
     def events_seen(self) -> list[Event]:
         """Return the events so far."""

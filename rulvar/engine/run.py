@@ -12,10 +12,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import Dropped, Pending, Preview
 from rulvar.contracts.ports.clock import iso_ms
 from rulvar.contracts.ports.observer import CallSite
+from rulvar.contracts.ports.provider import Adapter
 from rulvar.engine.branch import CURRENT_PLACE, Branch, Liveness, Place
 from rulvar.engine.budget import Budget
 from rulvar.engine.bus import EventBus
@@ -36,6 +38,7 @@ from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
 from rulvar.kernel.mismatch import Divergence, explain_miss
+from rulvar.tools.grants import narrow_grants
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
@@ -64,7 +67,10 @@ class Run:
         self.clock = engine.clock
         self.index = JournalIndex(entries, request.invalidate)
         self.journal = JournalWriter(engine.store, request.run_id, self.index.next_seq)
-        self.spend = Spend(engine.price_of)
+        self.adapters: dict[str, Adapter] = {adapter.id: adapter for adapter in request.workflow.adapters}
+        self.agents: Any = None
+        """What the agents of the run share; see ``rulvar.agents``."""
+        self.spend = Spend(self.price_of)
         for entry in entries:
             self.spend.add_entry(entry)
         self.budget = Budget(self, ceiling_usd)
@@ -86,7 +92,12 @@ class Run:
         self._base = segment << SEGMENT_BITS
         self._spans = 0
         self.root = Place(
-            run=self, branch=Branch(self.liveness), scope="", span=self.next_span(), workflow=request.workflow
+            run=self,
+            branch=Branch(self.liveness),
+            scope="",
+            span=self.next_span(),
+            workflow=request.workflow,
+            grants=narrow_grants(engine.grants, request.workflow.grants),
         )
 
     # -- where a call stands -------------------------------------------------------------
@@ -131,6 +142,20 @@ class Run:
     def now_iso(self) -> str:
         """Return the time that entries carry."""
         return iso_ms(self.clock.now_ms())
+
+    def adapter(self, adapter_id: str) -> Adapter:
+        """Return an adapter by id: one that the workflow brings, or one of the engine's.
+
+        Raises:
+            ConfigError: no adapter has that id.
+        """
+        return self.adapters.get(adapter_id) or self.engine.adapter(adapter_id)
+
+    def price_of(self, reference: str) -> ModelPricing | None:
+        """Return the price of a model reference, or None when nothing knows one."""
+        adapter_id, _, model = reference.partition(":")
+        own = self.adapters.get(adapter_id)
+        return self.engine.price_of(reference) if own is None else own.caps(model).pricing
 
     # -- matching ------------------------------------------------------------------------
 

@@ -23,8 +23,10 @@ from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.engine.workflow import takes_args
 from rulvar.errors import (
+    BudgetExceededError,
     ConfigError,
     JournalCompatibilityError,
+    OutcomeUnknownError,
     ReplayStopped,
     RulvarError,
     RunCancelledError,
@@ -231,12 +233,12 @@ class Segment:
         except Exception as error:
             if run.suspended:
                 return "suspended", None, None
-            if run.cancel_reason is not None:
+            if run.cancel_reason is not None and not isinstance(error, OutcomeUnknownError):
                 return "cancelled", None, RunCancelledError(run.cancel_reason)
             run.failure = error
             if run.stop_error is not None:
                 return "error", None, run.stop_error
-            if run.budget.denied is not None:
+            if run.budget.denied is not None and not isinstance(error, BudgetExceededError):
                 return "exhausted", None, run.budget.denied
             return getattr(error, "run_status", "error"), None, error
         finally:

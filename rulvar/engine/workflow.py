@@ -29,6 +29,9 @@ class Workflow(Generic[T]):
         model, effort, routing: defaults of the model calls in it.
         source: what the run's source hash is made of, when it is not the body.
         admit: checks an answer to a wait of a run that is not live; see ``engine.answers``.
+        adapters: models that its runs have beside the engine's; they win.
+        grants: what it may use of what its caller may use; None is all of it.
+        budget_share: the part of its caller's budget that it gets as a child; None is the engine's default.
     """
 
     name: str
@@ -39,6 +42,9 @@ class Workflow(Generic[T]):
     routing: Mapping[str, Any] = field(default_factory=dict)
     source: Any = None
     admit: Callable[..., Any] | None = None
+    adapters: tuple[Any, ...] = ()
+    grants: frozenset[str] | None = None
+    budget_share: float | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[T]:
         """Call the body itself, as a test of a helper may."""

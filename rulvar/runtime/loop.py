@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rulvar.contracts.capabilities import ModelCaps
-from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart, ToolChoice, ToolContract, ToolResultPart
+from rulvar.contracts.messages import (
+    ChatRequest,
+    ImagePart,
+    Msg,
+    TextPart,
+    ToolCallPart,
+    ToolChoice,
+    ToolContract,
+    ToolResultPart,
+)
 from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.schema import SchemaContract, SchemaIssue
 from rulvar.contracts.stream import WireError
@@ -22,7 +31,7 @@ from rulvar.contracts.usage import Usage, add_usage
 from rulvar.errors import BudgetExhaustedError, ConfigError, VcrMissError
 from rulvar.runtime import structured
 from rulvar.runtime.checkpoint import LoopState
-from rulvar.runtime.ends import LoopEnd, cut_short, limit_reached, mismatch, unpaid
+from rulvar.runtime.ends import LoopEnd, cut_short, fault_error, limit_reached, mismatch, unpaid
 from rulvar.runtime.history import Compaction, project_history, rough_tokens, split_history
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy, retry_delay_s
@@ -52,6 +61,8 @@ class AgentTask:
     limits: UsageLimits
     retry: RetryPolicy
     compaction: Compaction | None = None
+    media: tuple[ImagePart, ...] = ()
+    schema_attempts: int = MAX_SCHEMA_ATTEMPTS
 
 
 class LoopHost(Protocol):
@@ -62,6 +73,15 @@ class LoopHost(Protocol):
 
     async def checkpoint(self, state: LoopState) -> None:
         """A turn boundary is reached: keep the state."""
+
+    async def admit_turn(self, request: ChatRequest, state: LoopState) -> LoopEnd | None:
+        """The next turn is about to be sent; return an end instead of letting it."""
+
+    async def admit_answer(self, turn: Turn, state: LoopState) -> LoopEnd | None:
+        """A turn has been answered or has failed; return an end instead of acting on it."""
+
+    async def admit_calls(self, calls: Sequence[ToolCallPart], state: LoopState) -> LoopEnd | None:
+        """A turn asks for tool calls, none of which has run; return an end instead of running them."""
 
     async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
         """Run one tool call through the gate; a call that waits for approval keeps the state first."""
@@ -117,17 +137,23 @@ class AgentLoop:
 
     async def run(self) -> LoopEnd:
         """Take turns until the call ends."""
-        if pending := self._unanswered_calls():
-            await self._answer(pending)
+        if (pending := self._unanswered_calls()) and (end := await self._answer(pending)) is not None:
+            return end
         while True:
             if self.state.turns >= self.task.limits.max_turns:
                 return LoopEnd(status="limit", error=limit_reached("max_turns", self.task.limits.max_turns))
             try:
                 await self._compact()
-                turn = await self._exchange(self._request())
+                request = self._request()
+                if (end := await self.host.admit_turn(request, self.state)) is not None:
+                    return end
+                turn = await self._exchange(request)
             except BudgetExhaustedError as error:
                 return LoopEnd(status="error", error=unpaid(error), denied=error)
             self.state.turns += 1
+            if (end := await self.host.admit_answer(turn, self.state)) is not None:
+                self.state.messages.append(Msg(role="assistant", parts=turn.parts))
+                return end
             if turn.error is not None:
                 self.state.messages.append(Msg(role="assistant", parts=turn.parts))
                 return self._failed(turn)
@@ -145,8 +171,9 @@ class AgentLoop:
             limit = self.task.limits.max_tool_calls
             if limit is not None and self.state.tool_calls_used + len(calls) > limit:
                 return LoopEnd(status="limit", error=limit_reached("max_tool_calls", limit))
-            await self._answer(calls)
-            return self._stuck()
+            if (end := await self.host.admit_calls(calls, self.state)) is not None:
+                return end
+            return await self._answer(calls) or self._stuck()
         if (cut := cut_short(turn)) is not None:
             return cut
         if self.task.schema is None:
@@ -162,7 +189,7 @@ class AgentLoop:
         if found is not None and not issues:
             return LoopEnd(status="ok", output=found.raw)
         self.state.schema_attempts += 1
-        if self.state.schema_attempts > MAX_SCHEMA_ATTEMPTS:
+        if self.state.schema_attempts > self.task.schema_attempts:
             return LoopEnd(status="error", error=mismatch(issues))
         self.host.schema_retry(self.state.schema_attempts)
         self._answer_forced_calls(turn)
@@ -181,11 +208,14 @@ class AgentLoop:
         if results:
             self.state.messages.append(Msg(role="tool", parts=results))
 
-    async def _answer(self, calls: Sequence[ToolCallPart]) -> None:
+    async def _answer(self, calls: Sequence[ToolCallPart]) -> LoopEnd | None:
+        """Run tool calls in order; an outcome that ends the agent is returned."""
         messages = self.state.messages
         for call in calls:
             outcome = await self.host.run_tool(call, self.state)
             self.state.tool_calls_used += 1
+            if outcome.fault is not None:
+                return LoopEnd(status="error", error=fault_error(outcome.fault))
             part = ToolResultPart(
                 id=call.id, name=call.name, result=outcome.result, is_error=True if outcome.is_error else None
             )
@@ -194,6 +224,7 @@ class AgentLoop:
             else:
                 messages.append(Msg(role="tool", parts=(part,)))
         await self.host.checkpoint(self.state)
+        return None
 
     def _unanswered_calls(self) -> list[ToolCallPart]:
         """Return the tool calls of a resumed state's last turn that have no result yet."""
@@ -354,7 +385,7 @@ class AgentLoop:
 
 def _first_messages(task: AgentTask) -> list[Msg]:
     messages = [Msg.text("system", task.system)] if task.system else []
-    messages.append(Msg.text("user", task.prompt))
+    messages.append(Msg(role="user", parts=(TextPart(text=task.prompt), *task.media)))
     return messages
 
 

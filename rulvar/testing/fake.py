@@ -191,7 +191,7 @@ class FakeStream:
             if isinstance(responder, Script) and isinstance(error, ConfigError):
                 raise  # the script is used up: the test is wrong, not the model
             return [_terminal(error)]
-        return [] if reply is _ABORTED else _events(self._adapter, call, reply)
+        return [] if reply is _ABORTED else answer_events(self._adapter, call, reply)
 
     async def _reply(self, call: FakeCall, responder: Any) -> Any:
         while True:
@@ -237,7 +237,8 @@ def _is_error_class(responder: Any) -> bool:
     return isinstance(responder, type) and issubclass(responder, BaseException)
 
 
-def _events(adapter: FakeAdapter, call: FakeCall, reply: Any) -> list[ChatEvent]:
+def answer_events(adapter: FakeAdapter, call: FakeCall, reply: Any) -> list[ChatEvent]:
+    """Return the events that a reply makes of an exchange."""
     if isinstance(reply, WireError):
         return [StreamError(error=reply)]
     if isinstance(reply, FakeToolCalls):

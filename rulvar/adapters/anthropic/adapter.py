@@ -13,11 +13,12 @@ from rulvar.adapters.anthropic.encode import FAMILY, encode_request
 from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.catalogue import ModelFacts, anthropic_facts, facts_with
 from rulvar.adapters.exchange import Exchange
-from rulvar.adapters.identity import check_adapter_id
+from rulvar.adapters.identity import BoundModel, check_adapter_id
 from rulvar.adapters.sdk import SdkClients, sdk_fault
-from rulvar.contracts.capabilities import ModelCaps
+from rulvar.contracts.capabilities import ModelCaps, ModelPricing
 from rulvar.contracts.messages import ChatRequest, ToolContract
 from rulvar.contracts.stream import ChatEvent, WireError
+from rulvar.errors import ConfigError
 
 __all__ = ["AnthropicAdapter"]
 
@@ -28,6 +29,9 @@ class AnthropicAdapter:
     Args:
         api_key: default: the environment variable ANTHROPIC_API_KEY.
         id: adapter id, when an engine has several of them.
+        model: what an agent that is given this adapter uses; ``adapter.model("name")`` chooses another.
+        pricing: prices of that model, over those of the catalogue.
+        max_cost_micros: what one call may cost at most, in micro-USD; an agent promises that much per call.
         base_url: another endpoint of the same API.
         models: model to capabilities that replace or refine those of the catalogue.
         timeout_s: how long to wait for bytes, in seconds.
@@ -49,6 +53,9 @@ class AnthropicAdapter:
         *,
         api_key: str | None = None,
         id: str = "anthropic",
+        model: str | None = None,
+        pricing: ModelPricing | Mapping[str, Any] | None = None,
+        max_cost_micros: int | None = None,
         base_url: str | None = None,
         models: Mapping[str, ModelCaps | Mapping[str, Any]] | None = None,
         timeout_s: float | None = None,
@@ -57,10 +64,15 @@ class AnthropicAdapter:
         client: Any = None,
     ) -> None:
         self.id = check_adapter_id(id)
+        self.default_model, self.max_cost_micros = model, max_cost_micros
         self._models: dict[str, ModelFacts] = {
-            model: facts_with(anthropic_facts(model), caps, f"models[{model!r}]")
-            for model, caps in (models or {}).items()
+            name: facts_with(anthropic_facts(name), caps, f"models[{name!r}]")
+            for name, caps in (models or {}).items()
         }
+        if pricing is not None:
+            if model is None:
+                raise ConfigError("pricing: name the model that it is for: model=", data={"field": "pricing"})
+            self._models[model] = facts_with(self.facts(model), {"pricing": pricing}, "pricing")
         self._ids = CallIds("toolu_")
         self._clients = SdkClients(
             "anthropic",
@@ -74,6 +86,10 @@ class AnthropicAdapter:
             transport,
             client,
         )
+
+    def model(self, name: str) -> BoundModel:
+        """Return one of the adapter's models, for ``Agent(model=...)``."""
+        return BoundModel(self, name)
 
     def facts(self, model: str) -> ModelFacts:
         """Return what is known of a model."""

@@ -13,7 +13,7 @@ from rulvar.adapters.catalogue import COMPATIBLE_CAPS, ModelFacts, facts_with
 from rulvar.adapters.compatible.decode import ChatDecoder
 from rulvar.adapters.compatible.encode import encode_request
 from rulvar.adapters.exchange import Exchange
-from rulvar.adapters.identity import check_adapter_id
+from rulvar.adapters.identity import BoundModel, check_adapter_id
 from rulvar.adapters.sdk import SdkClients, sdk_fault
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest, ToolContract
@@ -37,6 +37,8 @@ class CompatibleAdapter:
         base_url: str,
         *,
         api_key: str | None = None,
+        model: str | None = None,
+        max_cost_micros: int | None = None,
         caps: Caps | Callable[[str], Caps | None] | None = None,
         timeout_s: float | None = None,
         headers: Mapping[str, str] | None = None,
@@ -49,6 +51,7 @@ class CompatibleAdapter:
                 "base_url: expected the address of the endpoint, for instance 'http://localhost:11434/v1'",
                 data={"field": "base_url"},
             )
+        self.default_model, self.max_cost_micros = model, max_cost_micros
         self._caps = caps
         if caps is not None and not callable(caps):
             facts_with(_LEAST, caps, "caps")
@@ -65,6 +68,10 @@ class CompatibleAdapter:
             transport,
             client,
         )
+
+    def model(self, name: str) -> BoundModel:
+        """Return one of the endpoint's models, for ``Agent(model=...)``."""
+        return BoundModel(self, name)
 
     def caps(self, model: str) -> ModelCaps:
         """Return what a model can do: what was declared, over the least that an endpoint can do."""
@@ -127,6 +134,8 @@ def openai_compatible(
     base_url: str,
     *,
     api_key: str | None = None,
+    model: str | None = None,
+    max_cost_micros: int | None = None,
     caps: Caps | Callable[[str], Caps | None] | None = None,
     timeout_s: float | None = None,
     headers: Mapping[str, str] | None = None,
@@ -140,6 +149,7 @@ def openai_compatible(
             request options temperature, top_p, seed, frequency_penalty and presence_penalty.
         base_url: address of the endpoint, up to and with ``/v1``.
         api_key: for endpoints that want one.
+        model, max_cost_micros: as in ``OpenAIAdapter``.
         caps: what its models can do, for all of them or by model; single fields refine the least that
             an endpoint can do (answers by prompt, one tool at a time, a window of 8,192 tokens).
         timeout_s, headers, transport, client: as in ``OpenAIAdapter``.
@@ -151,6 +161,8 @@ def openai_compatible(
         id,
         base_url,
         api_key=api_key,
+        model=model,
+        max_cost_micros=max_cost_micros,
         caps=caps,
         timeout_s=timeout_s,
         headers=headers,

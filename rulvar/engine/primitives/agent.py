@@ -33,6 +33,8 @@ __all__ = ["run_agent"]
 async def run_agent(run: Run, prompt: str, options: AgentOptions, site: CallSite | None) -> Any:
     """Run one agent call; see ``Ctx.agent``."""
     place = run.place()
+    if options.conduct is not None:
+        return await _call(run, place, prompt, options, site)
     fallback = plan_fallback(options, run.engine.profile(options.agent_type or ""))
     if fallback is None:
         return await _call(run, place, prompt, options, site)
@@ -68,8 +70,11 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
 
 async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> Any:
     task = agent_task(run, plan)
-    promise = run.budget.estimate(plan.options.est_cost, plan.profile.est_cost)
-    reservation = run.budget.reserve(place, promise)
+    if plan.options.conduct is None:
+        promise = run.budget.estimate(plan.options.est_cost, plan.profile.est_cost)
+        reservation = run.budget.reserve(place, promise)
+    else:  # an agent value promises turn by turn
+        reservation = Reservation(run.budget.ledger.account(place.account), 0)
     try:
         if claim.operation is None or claim.operation.terminal is not None:
             run.budget.count_spawn()

@@ -15,9 +15,12 @@ from rulvar.engine.branch import Place
 from rulvar.engine.calls import Claim, Opened
 from rulvar.engine.primitives.agent_tool import run_agent_tool
 from rulvar.engine.primitives.approval import wait_approval
+from rulvar.engine.primitives.conduct import Conduct, ConductedCall
 from rulvar.engine.run import Run
+from rulvar.errors import RulvarError
 from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
+from rulvar.runtime.ends import LoopEnd, fault_error
 from rulvar.runtime.history import dump_wire, rough_tokens
 from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
     from rulvar.engine.primitives.agent_plan import AgentPlan
 
 __all__ = ["AgentHost", "load_checkpoint"]
+
+
+def _ended_by(fault: RulvarError | None) -> LoopEnd | None:
+    return None if fault is None else LoopEnd(status="error", error=fault_error(fault))
 
 
 class AgentHost:
@@ -52,10 +59,32 @@ class AgentHost:
         self.reservation = reservation
         self._turn = 0
         self.checkpoint_ref: str | None = None
+        self._conduct: Conduct | None = plan.options.conduct
+        self._call = ConductedCall(run, place, opened, task, plan.toolset)
+
+    async def admit_turn(self, request: ChatRequest, state: LoopState) -> LoopEnd | None:
+        """Ask the agent's conduct whether the next turn may be sent."""
+        if self._conduct is None:
+            return None
+        return _ended_by(await self._conduct.admit_turn(self._call, request, state))
+
+    async def admit_answer(self, turn: Turn, state: LoopState) -> LoopEnd | None:
+        """Ask the agent's conduct whether a turn's answer may be acted on."""
+        if self._conduct is None:
+            return None
+        return _ended_by(await self._conduct.admit_answer(self._call, turn, state))
+
+    async def admit_calls(self, calls: Sequence[ToolCallPart], state: LoopState) -> LoopEnd | None:
+        """Ask the agent's conduct whether a turn's tool calls may run."""
+        if self._conduct is None:
+            return None
+        return _ended_by(await self._conduct.admit_calls(self._call, calls, state))
 
     async def exchanged(self, record: dict[str, Any], request: ChatRequest, turn: Turn) -> None:
         """Journal one exchange, and tell observers what served it."""
         run, opened = self._run, self._opened
+        if self._conduct is not None:
+            self._conduct.exchanged(self._call, turn)
         run.decide_soon(
             opened.scope,
             f"pc:{opened.seq}:{record['ordinal']}",
@@ -63,6 +92,7 @@ class AgentHost:
             {"decisionType": "provider-call", "agentRef": opened.seq, "record": record},
         )
         self._turn += 1
+        run.budget.calls += 1
         cost = run.spend.price(self._plan.choice.reference, turn.usage)
         run.budget.settle(self._place, self.reservation, cost)
         run.budget.announce()
@@ -106,6 +136,9 @@ class AgentHost:
         run, span = self._run, self._opened.span
         facts: dict[str, Any] = {"toolName": call.name, "toolCallId": call.id}
         tool = self._plan.toolset.get(call.name)
+        if tool is not None and tool.id != call.name:
+            facts["toolId"] = tool.id
+        self._call.ended = None
         risk = {"risk": tool.risk} if tool is not None and tool.risk is not None else {}
         run.bus.emit("tool:start", span, self._place.span, {**facts, **risk})
         started = run.clock.now_ms()
@@ -123,6 +156,9 @@ class AgentHost:
                 outcome = denied(tool, decision.reason)
             else:
                 outcome = await self._execute(tool, call, state)
+        if self._conduct is not None:
+            outcome = await self._conduct.tool_ended(self._call, tool, call, outcome)
+        receipt = {} if self._conduct is None else self._call.receipt_facts()
         run.bus.emit(
             "tool:end",
             span,
@@ -133,6 +169,7 @@ class AgentHost:
                 "durationMs": run.clock.now_ms() - started,
                 "verdict": decision.verdict,
                 "decidedBy": decision.decided_by,
+                **receipt,
             },
         )
         return outcome
@@ -150,7 +187,9 @@ class AgentHost:
         async def keep() -> None:
             await self.checkpoint(state)
 
-        return await run_agent_tool(self._run, self._place, self._opened, tool, call, keep)
+        return await run_agent_tool(
+            self._run, self._place, self._opened, tool, call, keep, self._call.see_ended
+        )
 
     def failed(self, error: WireError, *, will_retry: bool) -> None:
         """Tell that an exchange failed."""
@@ -173,6 +212,8 @@ class AgentHost:
     def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
         """Return how many output tokens the rest of the budget buys; None is no bound."""
         reference = self._plan.choice.reference
+        if self._conduct is not None and self._conduct.bounds_cost(self._call):
+            return None
         return self._run.budget.output_bound(self.reservation, reference, caps, rough_tokens(messages))
 
     def affords(self, usage: Usage) -> bool:
@@ -186,6 +227,8 @@ class AgentHost:
 
     def on_event(self) -> Any:
         """Return a callback that emits deltas, when the call streams."""
+        if self._conduct is not None:
+            return self._conduct.on_event(self._call)
         if not self._plan.options.stream:
             return None
         run, span, parent = self._run, self._opened.span, self._place.span

@@ -30,6 +30,7 @@ async def run_agent_tool(
     tool: Tool,
     call: ToolCallPart,
     keep: Callable[[], Awaitable[None]],
+    seen: Callable[[ToolRun], None] | None = None,
 ) -> ToolOutcome:
     """Run a tool call of an agent.
 
@@ -37,6 +38,7 @@ async def run_agent_tool(
         place: where the agent was called.
         opened: the agent call under way; a child that supplies the result runs in its scope.
         keep: stores where the agent stands, before anything that may suspend the run.
+        seen: shown what the call came to, also when a cancellation is raised next.
     """
     inner = place.at(scope=agent_scope(opened.scope, opened.seq))
     double = run.engine.providers.double(tool)
@@ -63,6 +65,10 @@ async def run_agent_tool(
             place.branch.busy(1)
             CURRENT_PLACE.reset(token)
     _keep(run, opened, tool, args, ended, started)
+    if ended.receipt.execution != "not_started":
+        run.budget.calls += 1
+    if seen is not None:
+        seen(ended)
     if ended.interrupted is not None:
         raise ended.interrupted
     if place.attempt is not None and ended.envelope is not None and ended.envelope.documents:
@@ -88,7 +94,7 @@ def _task(run: Run, place: Place, tool: Tool, call: ToolCallPart, args: Any) -> 
         clock=run.clock,
         purse=RunPurse(run, place),
         handlers=tool_handlers(run, place, tool, args, None),
-        grants=run.engine.grants,
+        grants=place.grants,
     )
 
 

@@ -21,6 +21,7 @@ from rulvar.kernel.admission import HARD_MAX_DEPTH, Estimate
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.scope import workflow_scope
+from rulvar.tools.grants import narrow_grants
 
 __all__ = ["run_child"]
 
@@ -64,7 +65,10 @@ async def run_child(
         depth=place.depth + 1,
         phase=None,
         attempt=None,
+        grants=narrow_grants(place.grants, workflow.grants),
     )
+    for adapter in workflow.adapters:
+        run.adapters.setdefault(adapter.id, adapter)
     run.bus.emit("child:start", opened.span, place.span, {"workflow": workflow.name, "scope": scope})
     status, fields, failure, result = await _body(run, here, workflow, plain)
     await asyncio.shield(run.finish(opened, status, fields))
@@ -108,7 +112,7 @@ async def _admit(
     recorded = _recorded_admission(run, place.scope, scope)
     if recorded is not None:
         _raise_rejection(run, workflow, recorded)
-        run.budget.open_child(place, scope)
+        run.budget.open_child(place, scope, workflow.budget_share)
         return None
     promise = run.budget.estimate(None, None)
     reservation = (
@@ -137,7 +141,7 @@ async def _admit(
         "spawnUnitsAfter": decision["verdict"]["spawnUnitsAfter"],
     }
     run.bus.emit("spawn:admitted", span, place.span, facts)
-    run.budget.open_child(place, scope)
+    run.budget.open_child(place, scope, workflow.budget_share)
     return reservation
 
 

@@ -200,7 +200,7 @@ def _task(
         clock=run.clock,
         purse=RunPurse(run, place),
         handlers=handlers,
-        grants=run.engine.grants,
+        grants=place.grants,
         gate=gate,
     )
 
