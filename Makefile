@@ -27,7 +27,7 @@ bench: $(STAMP)
 	@for file in tests/bench/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
 editors: $(STAMP)
-	@bash tests/e2e/editors/setup.sh
+	@PYTHON=$(BIN)/python bash tests/e2e/editors/setup.sh
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "rulvar needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..."; exit 1; }

@@ -25,6 +25,7 @@ from rulvar.engine.answers import resolve_wait
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
+from rulvar.engine.guard import Guard
 from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.engine.inspection import RunView, inspect_run
 from rulvar.engine.options import adapters_by_id, call_slots, deadline_ms, price_table, transcripts_of
@@ -59,6 +60,9 @@ class Engine:
         budget_defaults: bounds of every run; see BudgetDefaults.
         concurrency: how many model calls may be under way at once; None is no bound.
         retry: default RetryPolicy of model calls.
+        determinism: what happens when a workflow reads the clock, chance, fresh ids or the environment
+            itself: ``"warn"`` (the default: an event), ``"error"`` (the run ends with a
+            DeterminismError), ``"off"``, or ``{"mode": ..., "allow": [modules, files, rules]}``.
         clock, entropy: where time and chance come from.
         workflows: workflows that may be named in ``ctx.workflow`` and ``resume``.
         interceptors: stand around every tool, the first outermost; see ``contracts.ports.tools``.
@@ -85,6 +89,7 @@ class Engine:
         budget_defaults: BudgetDefaults | Mapping[str, Any] | None = None,
         concurrency: int | None = None,
         retry: RetryPolicy | Mapping[str, Any] | None = None,
+        determinism: str | Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         workflows: Iterable[Workflow[Any] | type] = (),
@@ -107,6 +112,7 @@ class Engine:
         self.grants = check_grants(grants)
         self.tracing = trace
         self.serial_children = serial_children
+        self.guard = Guard(determinism)
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
         self._adapters = adapters_by_id(adapters)
         self._profiles = {name: AgentProfile.of(name, item) for name, item in (profiles or {}).items()}
@@ -144,6 +150,7 @@ class Engine:
             release = getattr(adapter, "aclose", None)
             if release is not None:
                 await release()
+        self.guard.close()
         for store in (self.store, self.transcripts):
             close = getattr(store, "close", None)
             if close is not None:
@@ -397,7 +404,7 @@ class Engine:
 
     def ctx_of(self, run: Run) -> Ctx:
         """Return the ctx of a run."""
-        return Ctx(run)
+        return Ctx(run) if run.watch is None else run.watch.ctx()
 
 
 async def _unknown(ctx: Ctx, args: Any) -> None:

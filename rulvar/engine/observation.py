@@ -58,7 +58,7 @@ class Observation:
             reruns=preview.reruns,
             skipped=preview.skipped,
             orphaned=tuple(self._orphans()),
-            divergence=None if run.divergence is None else run.divergence.to_wire(),
+            divergence=run.divergence,
             divergence_site=run.divergence_site,
         )
         for observer in self._observers:

@@ -9,8 +9,8 @@ have gone live.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.entries import JournalEntry
@@ -37,13 +37,16 @@ from rulvar.errors import (
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
-from rulvar.kernel.mismatch import Divergence, explain_miss
+from rulvar.kernel.mismatch import explain_miss
 from rulvar.tools.grants import narrow_grants
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
+    from rulvar.engine.guard import Watch
 
 __all__ = ["Run"]
+
+Body = TypeVar("Body", bound=Awaitable[Any])
 
 
 class Run:
@@ -77,7 +80,7 @@ class Run:
         self.transcripts = sum(1 for entry in entries if b'"transcriptRef"' in entry.line)
         self.accounting = Accounting()
         self.dropped: list[Dropped] = []
-        self.divergence: Divergence | None = None
+        self.divergence: dict[str, Any] | None = None
         self.divergence_site: CallSite | None = None
         self.stop_error: RulvarError | None = None
         self.failure: BaseException | None = None
@@ -85,6 +88,7 @@ class Run:
         self.cancel_reason: str | None = None
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
+        self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
         self.observe = Observation(self, engine.observers)
         self.waits = Waits(self)
@@ -199,12 +203,13 @@ class Run:
             taken=operation,
         )
         site = call.site
-        data = {"scope": place.scope, "kind": call.identity["kind"], "miss": action, **divergence.to_wire()}
+        facts = {"scope": place.scope, "kind": call.identity["kind"], "miss": action, **divergence.to_wire()}
+        data = dict(facts)
         if site is not None:
             data["site"] = {"file": site.file, "line": site.line, "function": site.function}
         where = f" at {site.file}:{site.line}" if site is not None else ""
         error = JournalMissError(f"strict replay would go live{where}: {divergence.message}", data=data)
-        self.divergence, self.divergence_site = divergence, site
+        self.divergence, self.divergence_site = facts, site
         self.stop(error)
         raise ReplayStopped(error)
 
@@ -312,6 +317,10 @@ class Run:
             raise
         finally:
             self.root.branch.end()
+
+    def inside(self, body: Body) -> Body:
+        """Return what runs workflow code, in view of the determinism guard where that is on."""
+        return body if self.watch is None else cast(Body, self.watch.inside(body))
 
     def watch_deadline(self) -> asyncio.TimerHandle | None:
         """Cancel the run when its deadline comes; return the timer."""

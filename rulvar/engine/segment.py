@@ -209,12 +209,13 @@ class Segment:
         workflow = self._request.workflow
         if workflow.args is not None:
             args = workflow.args.revive(args)
+        self._engine.guard.watch(run, workflow.body)
         ctx = self._engine.ctx_of(run)
         body = workflow.body(ctx, args) if takes_args(workflow.body) else workflow.body(ctx)
         CURRENT_PLACE.set(run.root)
         timer = run.watch_deadline()
         try:
-            value = await run.drive(body)
+            value = await run.drive(run.inside(body))
             if run.stop_error is not None:
                 return "error", None, run.stop_error
             if run.suspended:
@@ -223,7 +224,7 @@ class Segment:
                 return "cancelled", None, RunCancelledError(run.cancel_reason)
             return "ok", decode_json(journal_form(value, f"workflow {workflow.name!r} returned")), None
         except RunSuspended:
-            return "suspended", None, None
+            return ("suspended", None, None) if run.stop_error is None else ("error", None, run.stop_error)
         except ReplayStopped as stopped:
             return "error", None, run.stop_error or stopped.error
         except asyncio.CancelledError:

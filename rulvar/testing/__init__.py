@@ -23,6 +23,32 @@ if TYPE_CHECKING:
     from rulvar.testing.cassette import (
         read_cassette as read_cassette,
     )
+    from rulvar.testing.cassette_changes import (
+        diff_cassettes as diff_cassettes,
+    )
+    from rulvar.testing.cassette_changes import (
+        merge_cassettes as merge_cassettes,
+    )
+    from rulvar.testing.cassette_changes import (
+        prune_cassette as prune_cassette,
+    )
+    from rulvar.testing.cassette_check import CassetteFinding as CassetteFinding
+    from rulvar.testing.cassette_check import check_cassette as check_cassette
+    from rulvar.testing.cassette_listing import (
+        cassette_stats as cassette_stats,
+    )
+    from rulvar.testing.cassette_listing import (
+        list_cassettes as list_cassettes,
+    )
+    from rulvar.testing.conformance import (
+        AdapterConformance as AdapterConformance,
+    )
+    from rulvar.testing.conformance import (
+        StoreConformance as StoreConformance,
+    )
+    from rulvar.testing.conformance import (
+        adapter_conformance as adapter_conformance,
+    )
     from rulvar.testing.diagnose import MissDiagnosis as MissDiagnosis
     from rulvar.testing.diagnose import diagnose_miss as diagnose_miss
     from rulvar.testing.engine import TestEngine as TestEngine
@@ -62,6 +88,8 @@ if TYPE_CHECKING:
     from rulvar.testing.recorder import record as record
     from rulvar.testing.replayer import ReplayAdapter as ReplayAdapter
     from rulvar.testing.replayer import replay as replay
+    from rulvar.testing.report import ReplayReport as ReplayReport
+    from rulvar.testing.report import read_report as read_report
     from rulvar.testing.responders import (
         FakeCall as FakeCall,
     )
@@ -73,7 +101,9 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "AdapterConformance": "rulvar.testing.conformance",
     "Cassette": "rulvar.testing.cassette",
+    "CassetteFinding": "rulvar.testing.cassette_check",
     "CassetteHeader": "rulvar.testing.cassette",
     "CassetteRow": "rulvar.testing.cassette",
     "FAKE_MODEL_REF": "rulvar.testing.fake",
@@ -86,16 +116,26 @@ _HOMES = {
     "Redactor": "rulvar.contracts.redaction",
     "Replay": "rulvar.testing.journal_replay",
     "ReplayAdapter": "rulvar.testing.replayer",
+    "ReplayReport": "rulvar.testing.report",
+    "StoreConformance": "rulvar.testing.conformance",
     "TestEngine": "rulvar.testing.engine",
+    "adapter_conformance": "rulvar.testing.conformance",
     "assert_called_agent": "rulvar.testing.matchers",
     "assert_under_budget": "rulvar.testing.matchers",
+    "cassette_stats": "rulvar.testing.cassette_listing",
+    "check_cassette": "rulvar.testing.cassette_check",
     "create_test_engine": "rulvar.testing.engine",
     "default_redact": "rulvar.contracts.redaction",
     "diagnose_miss": "rulvar.testing.diagnose",
+    "diff_cassettes": "rulvar.testing.cassette_changes",
     "fake_tool_calls": "rulvar.testing.responders",
     "fake_wire_error": "rulvar.testing.responders",
+    "list_cassettes": "rulvar.testing.cassette_listing",
     "live_test_enabled": "rulvar.testing.live",
+    "merge_cassettes": "rulvar.testing.cassette_changes",
+    "prune_cassette": "rulvar.testing.cassette_changes",
     "read_cassette": "rulvar.testing.cassette",
+    "read_report": "rulvar.testing.report",
     "record": "rulvar.testing.recorder",
     "replay": "rulvar.testing.replayer",
     "replay_run": "rulvar.testing.journal_replay",
@@ -108,7 +148,9 @@ __all__ = [
     "FAKE_MODEL_REF",
     "MAX_LIVE_SMOKE_ATTEMPTS",
     "MAX_LIVE_SMOKE_DELAY_MS",
+    "AdapterConformance",
     "Cassette",
+    "CassetteFinding",
     "CassetteHeader",
     "CassetteRow",
     "FakeAdapter",
@@ -118,16 +160,26 @@ __all__ = [
     "Redactor",
     "Replay",
     "ReplayAdapter",
+    "ReplayReport",
+    "StoreConformance",
     "TestEngine",
+    "adapter_conformance",
     "assert_called_agent",
     "assert_under_budget",
+    "cassette_stats",
+    "check_cassette",
     "create_test_engine",
     "default_redact",
     "diagnose_miss",
+    "diff_cassettes",
     "fake_tool_calls",
     "fake_wire_error",
+    "list_cassettes",
     "live_test_enabled",
+    "merge_cassettes",
+    "prune_cassette",
     "read_cassette",
+    "read_report",
     "record",
     "replay",
     "replay_run",

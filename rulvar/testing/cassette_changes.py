@@ -10,6 +10,7 @@ from rulvar.contracts.canonical import encode_json
 from rulvar.errors import ConfigError
 from rulvar.kernel.keys import CURRENT_HASH_VERSION
 from rulvar.testing.cassette import Cassette, CassetteRow, parse_cassette, read_cassette
+from rulvar.testing.cassette_lines import encode_line
 from rulvar.testing.cassette_rules import LAST_OCCURRENCE, check_numbering, check_replayable, refuse_ceiling
 from rulvar.testing.excerpt import excerpt
 from rulvar.testing.nearest_rows import likely_rows, recorded_request
@@ -184,7 +185,7 @@ def _numbered_on(tape: Cassette, following: dict[tuple[str, str], int]) -> list[
 
 
 def _renumbered(row: CassetteRow, number: int) -> bytes:
-    return encode_json({**row.wire, "occurrence": number})
+    return encode_line({**row.wire, "occurrence": number})
 
 
 def _line(tape: Cassette, index: int) -> bytes:

@@ -7,6 +7,7 @@ The writer holds an advisory lock on the file for as long as it lives. A line is
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import weakref
 
@@ -130,12 +131,14 @@ class CassetteFile:
         if fcntl is None:  # pragma: no cover
             return
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise self._refusal(
-                "another recorder is active on this cassette; end that session first "
-                "(one recorder per cassette), or record to another file"
-            ) from None
+            if not _try_lock(fd):
+                gc.collect()  # a session that nobody holds any more may sit in a reference cycle
+                if _try_lock(fd):
+                    return
+                raise self._refusal(
+                    "another recorder is active on this cassette; end that session first "
+                    "(one recorder per cassette), or record to another file"
+                )
         except OSError:
             pass  # a file system without locks: the numbering check at replay still stands
 
@@ -151,6 +154,14 @@ class CassetteFile:
 
     def _refusal(self, problem: str) -> ConfigError:
         return ConfigError(f"{self.path}: {problem}", data={"cassette": self.path})
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _create(path: str, folder: str, header: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Reads one line of a cassette: at C speed where it is plain, exactly where it is not.
+"""Reads and writes one line of a cassette: at C speed where it is plain, exactly where it is not.
 
 The fast decoder never takes a line that the exact check refuses. What it leaves (integers written as
 ``10.0``, lone surrogates, refusals, faults) goes through the exact check, which decides and explains.
@@ -6,17 +6,19 @@ The fast decoder never takes a line that the exact check refuses. What it leaves
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from rulvar.contracts.canonical import MAX_SAFE_INTEGER, canonical_json, decode_json
+from rulvar.contracts.canonical import MAX_SAFE_INTEGER, canonical_json, decode_json, encode_json
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.testing.cassette_shape import caps_from_wire, check_caps, check_row, is_terminal
 
-__all__ = ["Declaration", "LineReader", "RowFacts"]
+__all__ = ["Declaration", "LineReader", "RowFacts", "encode_line"]
 
 _Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
 _Name = Annotated[str, Meta(min_length=1)]
@@ -204,6 +206,22 @@ class LineReader:
             known = self._known[key] = len(self.declarations)
             self.declarations.append(Declaration(adapter_id, provider, semantics, model, snapshot))
         return known
+
+
+def encode_line(row: dict[str, Any]) -> bytes:
+    """Return a row as one line; a lone surrogate is escaped, other text stands as it is.
+
+    Raises:
+        NonSerializableValueError: a value that JSON cannot hold; ``data["path"]`` names it.
+    """
+    line = encode_json(row)
+    if b"\\ud" not in line:
+        return line
+    text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match.group()):04x}", text).encode("utf-8")
+
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def _ends_well(row: _FastRow) -> bool | None:

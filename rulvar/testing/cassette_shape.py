@@ -24,10 +24,12 @@ __all__ = [
     "WrongField",
     "caps_from_wire",
     "check_caps",
+    "check_event",
     "check_header",
     "check_row",
     "event_from_wire",
     "is_terminal",
+    "with_integers",
 ]
 
 KIND = "rulvar-vcr"
@@ -107,7 +109,7 @@ def check_row(row: Any) -> None:
     if not isinstance(events, list):
         raise WrongField("events", f"expected an array of chat events, got {_show(events)}")
     for index, event in enumerate(events):
-        _check_event(event, f"events[{index}]")
+        check_event(event, f"events[{index}]")
 
 
 def check_caps(caps: dict[str, Any]) -> None:
@@ -131,7 +133,7 @@ def event_from_wire(event: dict[str, Any]) -> ChatEvent:
     """Build a chat event from its checked JSON object; parts that no rule checks are dropped when unfit."""
     wire = dict(event)
     if "usage" in wire:
-        usage = _with_integers(wire["usage"])
+        usage = with_integers(wire["usage"])
         wire["usage"] = {k: v for k, v in usage.items() if k not in _SPLIT or is_token_count(v)}
     finish = wire.get("finish")
     if isinstance(finish, dict) and finish.get("reason") != "refusal" and "refusal" in finish:
@@ -147,7 +149,7 @@ def event_from_wire(event: dict[str, Any]) -> ChatEvent:
 
 def caps_from_wire(caps: dict[str, Any]) -> ModelCaps:
     """Build capabilities from a checked snapshot; optional fields that are unfit are dropped."""
-    wire = {key: _with_integers(item) for key, item in caps.items()}
+    wire = {key: with_integers(item) for key, item in caps.items()}
     for name in ("minOutputTokensPerTurn", "promptCaching"):
         try:
             msgspec.convert({**_SOME_CAPS, name: wire.get(name)}, ModelCaps)
@@ -192,7 +194,8 @@ def _check_pricing(pricing: dict[str, Any]) -> None:
             _expect(factor is not None and factor > 0, tier, path, name, "a finite number above 0")
 
 
-def _check_event(event: Any, path: str) -> None:
+def check_event(event: Any, path: str) -> None:
+    """Check the JSON object of a chat event; the path is where it stands."""
     if not isinstance(event, dict):
         raise WrongField(path, f"expected a chat event, got {_show(event)}")
     kind = event.get("type", _MISSING)
@@ -303,14 +306,14 @@ def _is_integer(value: Any) -> bool:
     return number is not None and number == int(number) and abs(number) <= MAX_SAFE_INTEGER
 
 
-def _with_integers(value: Any) -> Any:
+def with_integers(value: Any) -> Any:
     """Return a JSON value with its integral doubles as integers (``10.0`` is 10 to ECMAScript)."""
     if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_SAFE_INTEGER:
         return int(value)
     if isinstance(value, dict):
-        return {key: _with_integers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_integers(item) for item in value]
+        return {key: with_integers(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_integers(item) for item in value]
     return value
 
 

@@ -26,8 +26,16 @@ from rulvar.errors import ConfigError, NonSerializableValueError
 from rulvar.kernel.keys import CURRENT_HASH_VERSION
 from rulvar.testing.cassette import parse_cassette
 from rulvar.testing.cassette_file import CassetteFile, WrittenLine
+from rulvar.testing.cassette_lines import encode_line
 from rulvar.testing.cassette_rules import LAST_OCCURRENCE, check_appendable, refuse_ceiling
-from rulvar.testing.cassette_shape import FORMAT_VERSION, KIND, WrongField, check_row, is_terminal
+from rulvar.testing.cassette_shape import (
+    FORMAT_VERSION,
+    KIND,
+    WrongField,
+    check_row,
+    is_terminal,
+    with_integers,
+)
 from rulvar.testing.wrapped import check_adapters, start_stream
 
 __all__ = ["LeftOut", "MaskedRow", "RecordedAdapters", "RecordingAdapter", "record"]
@@ -213,7 +221,7 @@ class RecordingAdapter:
                 row[field] = declared
         row.update(occurrence=occurrence, requestHash=digest, request=wire, events=[])
         model = str(wire.get("model", ""))
-        row.update(caps=self._adapter.caps(model).to_wire(), model=model)
+        row.update(caps=with_integers(self._adapter.caps(model).to_wire()), model=model)
         return RecordingStream(self._session, row, start_stream(self._adapter, request, signal))
 
     def close(self) -> None:
@@ -305,9 +313,9 @@ def _header() -> bytes:
 
 def _encode(row: dict[str, Any]) -> bytes:
     try:
-        return encode_json(row)
+        return encode_line(row)
     except NonSerializableValueError:
-        return encode_json(_indexed_bytes(row))
+        return encode_line(_indexed_bytes(row))
 
 
 def _checked_adapters(adapters: Iterable[Adapter]) -> list[Adapter]:

@@ -91,10 +91,9 @@ def _by_rules(permissions: Permissions, request: ToolRequest) -> Decision | None
         verdict = judge_command(_segments(request), **argv)
         if verdict == "deny":
             return Decision("deny", "deny", "denied by a rule for its command line")
-        if verdict == "allow" and "ask" not in named:
-            return Decision("allow", "allow")
-        # a line that the rules for lines do not settle is not let through by a weaker rule
-        return Decision("ask", "ask")
+        # a rule for lines is closer to the call than one for the tool: it lifts the tool's ask, and a line
+        # that it leaves open is not let through by the tool's allow
+        return Decision(verdict, verdict)
     if "ask" in named:
         return Decision("ask", "ask")
     return Decision("allow", "allow") if "allow" in named else None

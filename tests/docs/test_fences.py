@@ -6,6 +6,8 @@ import ast
 import inspect
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,29 @@ async def test_every_fence_of_a_page_runs(page: Path, tmp_path: Path) -> None:
             json.loads(code)
         elif language == "toml":
             tomllib.loads(code)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if re.search(r"^(async )?def test_", page.read_text("utf-8"), re.MULTILINE)],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_the_tests_that_a_page_shows_pass(page: Path, tmp_path: Path) -> None:
+    parts = [code for language, code, _ in fences(page) if language == "python" and is_a_file(code)]
+    (tmp_path / "test_page.py").write_text("\n\n".join(parts), "utf-8")
+    options = ["-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def is_a_file(code: str) -> bool:
+    try:
+        compile(code, "fence", "exec")
+    except SyntaxError:  # awaits at the top level
+        return False
+    return True
 
 
 async def run_python(code: str, filename: str, line: int, names: dict[str, Any]) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest
 from rulvar.contracts.ports.provider import served_by
 from rulvar.contracts.request_hash import request_hash
 from rulvar.errors import ConfigError, VcrMissError
-from rulvar.testing.cassette import read_cassette
+from rulvar.testing.cassette import CassetteRow, read_cassette
+from rulvar.testing.recorder import record
 from rulvar.testing.replayer import ReplayAdapters, replay
 
 
@@ -107,3 +109,58 @@ async def test_stored_requests_that_hold_no_secret_hash_to_their_rows(
             continue
         for row in read_cassette(vectors / "cassettes" / case["file"]).rows:
             assert request_hash(row.request) == row.request_hash, case["file"]
+
+
+class Playing:
+    """A live adapter that declares and says what was recorded."""
+
+    def __init__(self, rows: list[CassetteRow]) -> None:
+        self.id = rows[0].adapter_id
+        if rows[0].provider is not None:
+            self.provider = rows[0].provider
+        if rows[0].usage_semantics is not None:
+            self.usage_semantics = rows[0].usage_semantics
+        self.rows = rows
+        self.next = iter(rows)
+
+    def caps(self, model: str) -> ModelCaps:
+        return next(row.caps for row in self.rows if row.model == model)
+
+    async def stream(self, request: Any, signal: Any = None) -> Any:
+        for event in next(self.next).events:
+            yield event
+
+
+async def test_recording_the_same_exchanges_writes_the_same_rows(
+    expected: list[dict[str, Any]], vectors: Path, tmp_path: Path
+) -> None:
+    compared = 0
+    for case in expected:
+        source = vectors / "cassettes" / case["file"]
+        rows = list(read_cassette(source).rows)
+        numbers = [row.occurrence for row in rows]
+        if case["file"].startswith("redaction") or None in numbers or not _are_counted_from_zero(rows):
+            continue
+        tape = tmp_path / case["file"]
+        by_adapter = {row.adapter_id: [r for r in rows if r.adapter_id == row.adapter_id] for row in rows}
+        with record(adapters=[Playing(own) for own in by_adapter.values()], cassette=tape) as adapters:
+            for row in rows:
+                adapter = next(a for a in adapters if a.id == row.adapter_id)
+                [_ async for _ in adapter.stream(row.request)]
+        ours = [line for line in tape.read_bytes().split(b"\n")[1:] if line]
+        theirs = [line.strip() for line in source.read_bytes().split(b"\n")[1:] if line.strip()]
+        for mine, original in zip(ours, theirs, strict=True):
+            assert mine.partition(b',"caps":')[0] == original.partition(b',"caps":')[0], case["file"]
+            assert decode_json(mine) == decode_json(original), case["file"]
+        compared += 1
+    assert compared >= 15
+
+
+def _are_counted_from_zero(rows: list[CassetteRow]) -> bool:
+    counts: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row.adapter_id, row.request_hash)
+        if row.occurrence != counts.get(key, 0):
+            return False
+        counts[key] = counts.get(key, 0) + 1
+    return True

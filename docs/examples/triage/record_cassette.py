@@ -33,7 +33,9 @@ async def main() -> None:
         },
     )
     engine = Engine(
-        adapters=record(adapters=[model], cassette=CASSETTE), routing={"loop": "fake:small"}, profiles=PROFILES
+        adapters=record(adapters=[model], cassette=CASSETTE),
+        routing={"loop": "fake:small"},
+        profiles=PROFILES,
     )
     async with engine:
         outcome = await engine.run(triage, REPORT).result()

@@ -44,7 +44,7 @@ async def test_triage_on_the_recorded_session():
     )
     async with engine:
         outcome = await engine.run(triage, REPORT).result()
-    assert outcome.status == "ok", outcome.error
+    assert outcome.status == "ok", outcome.error and outcome.error.message
     assert outcome.value["verdict"] == {"severity": "high", "component": "parser"}
     assert "#101" in outcome.value["reply"]
 

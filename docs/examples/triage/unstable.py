@@ -16,7 +16,9 @@ def ticket_number() -> str:
 @workflow(name="unstable-triage")
 async def unstable_triage(ctx: Ctx, args: dict):
     today = datetime.now()
-    verdict = await ctx.agent(f"{today}: classify this bug report:\n{args['report']}", agent_type="classifier")
+    verdict = await ctx.agent(
+        f"{today}: classify this bug report:\n{args['report']}", agent_type="classifier"
+    )
     if random.random() < 0.1:
         await ctx.agent(f"Double-check: {verdict}", agent_type="reviewer")
     number = ticket_number()

@@ -18,9 +18,10 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, Literal
+from typing import IO, Literal
 
 from rulvar_lsp.edge.reports import REPORT_FOLDER
+from rulvar_lsp.edge.warm import Child, WarmRunner
 
 Status = Literal["passed", "failed", "cancelled", "timeout", "error"]
 OUTPUT_LIMIT = 64 * 1024
@@ -48,10 +49,12 @@ class Request:
     @property
     def command(self) -> list[str]:
         """The command line; nothing goes through a shell."""
+        return [self.interpreter, "-m", "pytest", *self.arguments]
+
+    @property
+    def arguments(self) -> list[str]:
+        """What pytest is given."""
         return [
-            self.interpreter,
-            "-m",
-            "pytest",
             "--rulvar-replay=strict",
             f"--rulvar-report={self.report_path}",
             "--color=no",
@@ -97,10 +100,11 @@ def find_interpreter(root: str, setting: str, environ: Mapping[str, str]) -> str
 
 @dataclass(slots=True)
 class Run:
-    """A run that is going on."""
+    """A run that is going on; through a warm runner where there is one."""
 
     request: Request
-    process: asyncio.subprocess.Process | None = None
+    warm: WarmRunner | None = None
+    process: Child | None = None
     stopped: Literal["cancelled", "timeout"] | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -114,18 +118,10 @@ class Run:
         """Run to the end and return how it went; never raises for what the child does."""
         request = self.request
         started = time.monotonic()
-        with tempfile.TemporaryFile(prefix="rulvar-run-") as output:
+        with tempfile.NamedTemporaryFile(prefix="rulvar-run-") as output:
             try:
                 _prepare(request.report_path)
-                self.process = await asyncio.create_subprocess_exec(
-                    *request.command,
-                    cwd=request.root,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=asyncio.subprocess.STDOUT,
-                    start_new_session=True,
-                    env=_child_environment(os.environ),
-                )
+                self.process = await self._start(output)
             except OSError as error:
                 what = error.strerror or str(error)
                 text = f"{request.interpreter} cannot be started: {what}"
@@ -135,8 +131,23 @@ class Run:
             finally:
                 self.kill()
                 with contextlib.suppress(Exception):
-                    await self.process.wait()
+                    await asyncio.wait_for(self.process.wait(), _GRACE_SECONDS)
             return self._read_result(output, started)
+
+    async def _start(self, output: IO[bytes]) -> Child:
+        if self.warm is not None:
+            child = await self.warm.start_run(self.request.arguments, output.name)
+            if child is not None:
+                return child
+        return await asyncio.create_subprocess_exec(
+            *self.request.command,
+            cwd=self.request.root,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            env=child_environment(os.environ),
+        )
 
     async def _wait(self, started: float, tick: Callable[[float], None]) -> None:
         assert self.process is not None
@@ -166,7 +177,7 @@ class Run:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
 
-    def _read_result(self, output: BinaryIO, started: float) -> Result:
+    def _read_result(self, output: IO[bytes], started: float) -> Result:
         assert self.process is not None
         text = _tail(output)
         code = self.process.returncode
@@ -196,7 +207,7 @@ def _prepare(report_path: str) -> None:
             file.write("*\n")
 
 
-def _child_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The server's environment without what would tie the child to the server's own Python."""
     dropped = {
         "PYTHONHOME",
@@ -209,7 +220,7 @@ def _child_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return child | {"PYTHONUNBUFFERED": "1"}
 
 
-def _tail(output: BinaryIO) -> str:
+def _tail(output: IO[bytes]) -> str:
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - OUTPUT_LIMIT))
     text = output.read().decode("utf-8", "replace")

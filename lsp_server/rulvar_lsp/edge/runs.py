@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types as lsp
 
 from rulvar_lsp.edge.protocol import REQUEST_FAILED, ResponseFault
-from rulvar_lsp.edge.runner import Request, Result, Run, find_interpreter
+from rulvar_lsp.edge.runner import Request, Result, Run, child_environment, find_interpreter
 from rulvar_lsp.edge.uris import path_to_uri
+from rulvar_lsp.edge.warm import WarmRunner, WarmRunners
 from rulvar_lsp.features.recorded import call_label, counts
 from rulvar_lsp.snapshot import RecordedTest
 
@@ -37,6 +38,7 @@ class RunBoard:
     def __init__(self, server: RulvarServer) -> None:
         self._server = server
         self._running: dict[Key, Run] = {}
+        self._warm = WarmRunners()
 
     async def run(
         self, path: str, test: str | None, token: int | str | None = None, quiet: bool = False
@@ -49,7 +51,8 @@ class RunBoard:
         if key in self._running:
             self._server.show(lsp.MessageType.Info, f"{_title(path, test)} is running already")
             return {"ok": False, "status": "running", "summary": "running already", "tests": []}
-        run = self._running[key] = Run(request)
+        warm = self._warm_runner(request)
+        run = self._running[key] = Run(request, warm)
         bar = None
         said = "ended"
         try:
@@ -66,8 +69,19 @@ class RunBoard:
             return await self._finished(path, test, result, quiet)
         finally:
             run.kill()
+            if warm is not None:
+                warm.busy = False
             self._running.pop(key, None)
             self._server.bars.end(bar, said)
+
+    def _warm_runner(self, request: Request) -> WarmRunner | None:
+        if not self._server.session.settings_for(request.root).warm_runner:
+            return None
+        environ = child_environment(os.environ)
+        warm = self._warm.take(request.interpreter, request.root, environ)
+        if warm is not None:
+            warm.busy = True
+        return warm
 
     def cancel(self, path: str | None, test: str | None) -> bool:
         """Cancel the run of a test, of a file, or every run; says whether there was one."""
@@ -85,6 +99,7 @@ class RunBoard:
         for run in self._running.values():
             run.cancel()
             run.kill()
+        self._warm.stop_all()
 
     def _request(self, path: str, test: str | None) -> Request:
         session = self._server.session

@@ -23,6 +23,7 @@ class Settings:
     interpreter: str = ""
     pytest_args: tuple[str, ...] = ()
     run_on_save: bool = False
+    warm_runner: bool = True
     run_timeout_seconds: float = 300.0
     reports: tuple[str, ...] = ()
     workspace_diagnostics: bool = False

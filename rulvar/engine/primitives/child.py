@@ -90,9 +90,9 @@ async def _body(
             _check_args(workflow, args)
             args = workflow.args.revive(args)
         body = workflow.body
-        value = await (
-            body(run.engine.ctx_of(run), args) if takes_args(body) else body(run.engine.ctx_of(run))
-        )
+        run.engine.guard.watch(run, body)
+        ctx = run.engine.ctx_of(run)
+        value = await run.inside(body(ctx, args) if takes_args(body) else body(ctx))
         data = journal_form(value, f"workflow {workflow.name!r} result")
         return "ok", {"value": fragment(data)}, None, decode_json(data)
     except (asyncio.CancelledError, ControlFlow) as error:

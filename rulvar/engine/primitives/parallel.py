@@ -77,7 +77,7 @@ async def run_branches(
         here = place.at(branch=branch, scope=scope, span=run.next_span())
         context = copy_context()
         context.run(CURRENT_PLACE.set, here)
-        task = loop.create_task(_in_branch(thunk, branch), context=context)
+        task = loop.create_task(run.inside(_in_branch(thunk, branch)), context=context)
         tasks.append(task)
     place.branch.hand_over(1)
     try:

@@ -1,371 +1,310 @@
-"""What every adapter must do, as cases that third-party adapters run too.
+"""What every adapter owes the engine, as a suite.
 
-::
-
-    def make(scene):
-        return MyAdapter(transport=playing(scene))
-
-    @pytest.mark.parametrize("case", adapter_conformance(make, model="my-model"), ids=str)
-    async def test_my_adapter_keeps_the_contract(case):
-        await case.check()
-
-``make`` returns a new adapter whose next exchanges play a scene: ``"text"`` answers with some text,
-``"tool-call"`` calls the tool ``probe`` with arguments of its choice, ``"failure"`` fails as the provider
-does when it is out of order, and ``"endless"`` begins to answer and never ends.
+Cases make a handful of calls of one small request each, so that the suite can also be pointed at a
+real provider; against a recording (``replay``) it costs nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import contextlib
+import os
+import tempfile
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from rulvar.contracts.capabilities import ModelCaps
-from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart, ToolContract, ToolResultPart
+from rulvar.contracts.messages import ChatRequest, Msg
+from rulvar.contracts.ports.provider import Adapter
 from rulvar.contracts.stream import (
     TERMINAL_EVENTS,
     ChatEvent,
     Finish,
     StreamError,
-    TextDelta,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
-    UsageUpdate,
-    decode_chat_event,
 )
 from rulvar.contracts.usage import usage_violations
-from rulvar.errors import ConfigError
+from rulvar.testing.cassette_shape import WrongField, check_caps, check_event
+from rulvar.testing.recorder import record
+from rulvar.testing.replayer import replay
 
-__all__ = ["SCENES", "AdapterCase", "adapter_conformance"]
+__all__ = ["AdapterConformance", "adapter_conformance"]
 
-Scene = Literal["text", "tool-call", "failure", "endless"]
-SCENES: tuple[Scene, ...] = ("text", "tool-call", "failure", "endless")
-PROMPT_S = 2.0
-"""How long an aborted exchange may take to end, in seconds."""
-_KINDS = frozenset({"transport", "rate-limit", "schema-mismatch", "tool", "budget", "terminal"})
-_PROBE = ToolContract(
-    name="probe",
-    description="Probe a value.",
-    parameters={
-        "type": "object",
-        "properties": {"value": {"type": "string"}},
-        "required": ["value"],
-        "additionalProperties": False,
-    },
-)
+_PROMPTLY = 5.0
+"""Seconds within which an aborted stream must have ended."""
+
+Case = Callable[[Adapter, ChatRequest], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class AdapterCase:
-    """One rule of the contract, against one adapter.
+async def the_id_is_a_name_without_a_colon(adapter: Adapter, request: ChatRequest) -> None:
+    """A model reference is split at its first colon."""
+    assert isinstance(adapter.id, str), adapter.id
+    assert adapter.id, "the id is empty"
+    assert ":" not in adapter.id, adapter.id
 
-    Attributes:
-        name: the rule, as a sentence.
-        scene: what the adapter plays.
-    """
 
-    name: str
-    scene: Scene
-    make: Callable[[Scene], Any]
-    model: str
-    rule: Callable[[Any, str], Awaitable[None]]
+async def declarations_are_texts_or_absent(adapter: Adapter, request: ChatRequest) -> None:
+    """``provider`` and ``usage_semantics`` are recorded as they are declared."""
+    for name in ("provider", "usage_semantics"):
+        declared = getattr(adapter, name, None)
+        assert declared is None or isinstance(declared, str), f"{name}: {declared!r}"
 
-    async def check(self) -> None:
-        """Check the rule.
 
-        Raises:
-            AssertionError: the adapter breaks it; the message says how.
-        """
-        adapter = self.make(self.scene)
+async def capabilities_are_complete(adapter: Adapter, request: ChatRequest) -> None:
+    """The engine plans a call by what the model can do."""
+    try:
+        check_caps(adapter.caps(request.model).to_wire())
+    except WrongField as wrong:
+        raise AssertionError(str(wrong)) from None
+
+
+async def capabilities_do_not_change(adapter: Adapter, request: ChatRequest) -> None:
+    """One truth per model: a cassette that holds two is refused."""
+    assert adapter.caps(request.model) == adapter.caps(request.model)
+
+
+async def a_stream_is_returned_at_once(adapter: Adapter, request: ChatRequest) -> None:
+    """``stream`` is a plain method that returns an async iterator."""
+    stream = adapter.stream(request)
+    assert hasattr(stream, "__aiter__"), f"stream() returned {type(stream).__name__}"
+    await _close(stream)
+
+
+async def a_stream_ends_with_its_only_terminal_event(adapter: Adapter, request: ChatRequest) -> None:
+    """Finish or error, exactly one, and nothing after it."""
+    events = await _drain(adapter.stream(request))
+    terminals = [event for event in events if isinstance(event, TERMINAL_EVENTS)]
+    assert len(terminals) == 1, f"{len(terminals)} terminal events"
+    assert events[-1] is terminals[0], "something comes after the terminal event"
+
+
+async def events_are_of_the_vocabulary(adapter: Adapter, request: ChatRequest) -> None:
+    """Every event has the fields of its type."""
+    for index, event in enumerate(await _drain(adapter.stream(request))):
         try:
-            await self.rule(adapter, self.model)
-        finally:
-            close = getattr(adapter, "aclose", None)
-            if close is not None:
-                await close()
+            check_event(event.to_wire(), f"events[{index}]")
+        except WrongField as wrong:
+            raise AssertionError(str(wrong)) from None
 
-    def __str__(self) -> str:
-        return self.name.replace(" ", "-")
+
+async def usage_keeps_its_rules(adapter: Adapter, request: ChatRequest) -> None:
+    """Token counts are accounted with."""
+    last = (await _drain(adapter.stream(request)))[-1]
+    if isinstance(last, Finish):
+        assert usage_violations(last.usage) == []
+
+
+async def tool_calls_are_whole(adapter: Adapter, request: ChatRequest) -> None:
+    """Every call starts, ends, and keeps its own id; deltas belong to an open call."""
+    open_calls: set[str] = set()
+    seen: set[str] = set()
+    for event in await _drain(adapter.stream(request)):
+        if isinstance(event, ToolCallStart):
+            assert event.id not in seen, f"the id {event.id} is used twice"
+            open_calls.add(event.id)
+            seen.add(event.id)
+        elif isinstance(event, (ToolCallDelta, ToolCallEnd)):
+            assert event.id in open_calls, f"{type(event).__name__} of a call that is not open: {event.id}"
+            if isinstance(event, ToolCallEnd):
+                open_calls.discard(event.id)
+    assert not open_calls, f"calls without an end: {sorted(open_calls)}"
+
+
+async def an_abort_on_arrival_yields_nothing(adapter: Adapter, request: ChatRequest) -> None:
+    """A request whose signal is set already is not served."""
+    signal = asyncio.Event()
+    signal.set()
+    events = await asyncio.wait_for(_drain(adapter.stream(request, signal)), _PROMPTLY)
+    assert not any(isinstance(event, TERMINAL_EVENTS) for event in events), (
+        "an aborted stream has no terminal"
+    )
+
+
+async def an_abort_ends_the_stream_promptly(adapter: Adapter, request: ChatRequest) -> None:
+    """No terminal event follows an abort."""
+    signal = asyncio.Event()
+    stream = adapter.stream(request, signal)
+    first = await anext(aiter(stream), None)
+    if first is None or isinstance(first, TERMINAL_EVENTS):
+        return
+    signal.set()
+    rest = await asyncio.wait_for(_drain(stream), _PROMPTLY)
+    assert not any(isinstance(event, TERMINAL_EVENTS) for event in rest), "an aborted stream has no terminal"
+
+
+async def a_stream_may_be_left_early(adapter: Adapter, request: ChatRequest) -> None:
+    """A consumer that stops reading leaves nothing broken behind."""
+    stream = adapter.stream(request)
+    await anext(aiter(stream), None)
+    await _close(stream)
+    assert await _drain(adapter.stream(request))
+
+
+async def concurrent_calls_do_not_mix(adapter: Adapter, request: ChatRequest) -> None:
+    """Two calls at once each get a whole stream."""
+    for events in await asyncio.gather(*(_drain(adapter.stream(request)) for _ in range(2))):
+        assert isinstance(events[-1], TERMINAL_EVENTS)
+
+
+async def an_exchange_survives_recording_and_replay(adapter: Adapter, request: ChatRequest) -> None:
+    """What a cassette serves is what was seen, masked text apart."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "tape.jsonl")
+        with record(adapters=[adapter], cassette=path) as recorded:
+            seen = await _drain(recorded[0].stream(request))
+            masked = recorded.masked
+            assert not recorded.left_out, recorded.left_out[0].reason
+        [replayed] = replay(cassette=path)
+        served = await _drain(replayed.stream(request))
+    assert len(served) == len(seen)
+    assert masked or [event.to_wire() for event in served] == [event.to_wire() for event in seen]
+
+
+CASES: tuple[Case, ...] = (
+    the_id_is_a_name_without_a_colon,
+    declarations_are_texts_or_absent,
+    capabilities_are_complete,
+    capabilities_do_not_change,
+    a_stream_is_returned_at_once,
+    a_stream_ends_with_its_only_terminal_event,
+    events_are_of_the_vocabulary,
+    usage_keeps_its_rules,
+    tool_calls_are_whole,
+    an_abort_on_arrival_yields_nothing,
+    an_abort_ends_the_stream_promptly,
+    a_stream_may_be_left_early,
+    concurrent_calls_do_not_mix,
+    an_exchange_survives_recording_and_replay,
+)
 
 
 def adapter_conformance(
-    adapter: Any, *, model: str = "model", scenes: Iterable[Scene] | None = None
-) -> list[AdapterCase]:
-    """Return the cases of the contract for an adapter.
+    adapter: Adapter | Callable[[], Adapter], request: ChatRequest | None = None
+) -> list[Callable[[], None]]:
+    """Return the cases as functions without arguments, for ``pytest.mark.parametrize``.
 
     Args:
-        adapter: a function of the scene that returns a new adapter; or one adapter that answers
-            whatever it is asked with text, for which only the rules on texts are checked.
-        model: the model that is asked.
-        scenes: which scenes can be played; all of them for a function.
-
-    Raises:
-        ConfigError: an unknown scene, or an adapter that is none.
+        adapter: the adapter, or a function that makes one per case.
+        request: a small request; a one-line prompt to the model ``model`` unless given.
     """
-    if hasattr(adapter, "stream"):
-        played: tuple[Scene, ...] = ("text",)
-
-        def make(scene: Scene) -> Any:
-            return adapter
-    elif callable(adapter):
-        played, make = SCENES, adapter
-    else:
-        raise ConfigError(
-            "adapter_conformance: expected an adapter, or a function of the scene that makes one"
-        )
-    if scenes is not None:
-        played = tuple(scenes)
-        unknown = sorted(set(played) - set(SCENES))
-        if unknown:
-            raise ConfigError(f"adapter_conformance: scene {unknown[0]!r}; use {', '.join(SCENES)}")
-    return [AdapterCase(name, scene, make, model, rule) for name, scene, rule in _RULES if scene in played]
+    asked = request or ChatRequest(model="model", messages=(Msg.text("user", "Reply with the word ok."),))
+    return [_bound(case, adapter, asked) for case in CASES]
 
 
-def _ask(model: str, text: str = "Say something short.", **fields: Any) -> ChatRequest:
-    return ChatRequest(model=model, messages=(Msg.text("user", text),), max_output_tokens=64, **fields)
+class AdapterConformance:
+    """The suite: subclass it as ``TestSomething`` and say how to make the adapter.
+
+    ::
+
+        class TestMyAdapter(AdapterConformance):
+            def make_adapter(self):
+                return MyAdapter()
+
+    Override ``make_request`` for a real model, and ``make_failing_request`` to have failures checked.
+    """
+
+    def make_adapter(self) -> Adapter:
+        """Return the adapter under test; called once per case."""
+        raise NotImplementedError("make_adapter: return the adapter under test")
+
+    def make_request(self) -> ChatRequest:
+        """Return a small request that the adapter answers."""
+        return ChatRequest(model="model", messages=(Msg.text("user", "Reply with the word ok."),))
+
+    def make_failing_request(self) -> ChatRequest | None:
+        """Return a request that the provider refuses, or None when there is none to try."""
+        return None
+
+    def secrets(self) -> Iterable[str]:
+        """Return texts that must not stand in an error, such as the key in use."""
+        return ()
+
+    def check(self, case: Case) -> None:
+        """Run one case."""
+        asyncio.run(_run(case, self.make_adapter(), self.make_request()))
+
+    def test_the_id_is_a_name_without_a_colon(self) -> None:
+        self.check(the_id_is_a_name_without_a_colon)
+
+    def test_declarations_are_texts_or_absent(self) -> None:
+        self.check(declarations_are_texts_or_absent)
+
+    def test_capabilities_are_complete(self) -> None:
+        self.check(capabilities_are_complete)
+
+    def test_capabilities_do_not_change(self) -> None:
+        self.check(capabilities_do_not_change)
+
+    def test_a_stream_is_returned_at_once(self) -> None:
+        self.check(a_stream_is_returned_at_once)
+
+    def test_a_stream_ends_with_its_only_terminal_event(self) -> None:
+        self.check(a_stream_ends_with_its_only_terminal_event)
+
+    def test_events_are_of_the_vocabulary(self) -> None:
+        self.check(events_are_of_the_vocabulary)
+
+    def test_usage_keeps_its_rules(self) -> None:
+        self.check(usage_keeps_its_rules)
+
+    def test_tool_calls_are_whole(self) -> None:
+        self.check(tool_calls_are_whole)
+
+    def test_an_abort_on_arrival_yields_nothing(self) -> None:
+        self.check(an_abort_on_arrival_yields_nothing)
+
+    def test_an_abort_ends_the_stream_promptly(self) -> None:
+        self.check(an_abort_ends_the_stream_promptly)
+
+    def test_a_stream_may_be_left_early(self) -> None:
+        self.check(a_stream_may_be_left_early)
+
+    def test_concurrent_calls_do_not_mix(self) -> None:
+        self.check(concurrent_calls_do_not_mix)
+
+    def test_an_exchange_survives_recording_and_replay(self) -> None:
+        self.check(an_exchange_survives_recording_and_replay)
+
+    def test_a_failure_is_a_typed_event_without_secrets(self) -> None:
+        request = self.make_failing_request()
+        if request is None:
+            return
+        events = asyncio.run(_run(_drained, self.make_adapter(), request))
+        last = events[-1] if events else None
+        assert isinstance(last, StreamError), f"a refused request ended in {last!r}"
+        for secret in self.secrets():
+            assert secret not in repr(last.to_wire()), "the error holds a secret"
 
 
-async def _events(adapter: Any, request: ChatRequest, signal: asyncio.Event | None = None) -> list[ChatEvent]:
-    return [event async for event in adapter.stream(request, signal)]
+async def _drained(adapter: Adapter, request: ChatRequest) -> list[ChatEvent]:
+    return await _drain(adapter.stream(request))
 
 
-async def _drain(adapter: Any, request: ChatRequest) -> list[ChatEvent]:
-    events = await _events(adapter, request)
-    assert events, "an exchange without any event"
-    return events
+async def _drain(stream: Any) -> list[ChatEvent]:
+    return [event async for event in stream]
 
 
-# -- rules on the adapter itself -------------------------------------------------------------
-
-
-async def _id(adapter: Any, model: str) -> None:
-    assert isinstance(adapter.id, str), "id is no text"
-    assert adapter.id, "id is empty"
-    assert ":" not in adapter.id, "id has a colon: a model reference is split at the first one"
-
-
-async def _caps(adapter: Any, model: str) -> None:
-    caps = adapter.caps(model)
-    assert isinstance(caps, ModelCaps), f"caps() returned {type(caps).__name__}"
-    assert ModelCaps.from_wire(caps.to_wire()) == caps, "caps do not survive their wire form"
-    assert caps.context_window > 0, "context_window is not positive"
-    assert caps.max_output_tokens > 0, "max_output_tokens is not positive"
-    assert adapter.caps(model) == caps, "caps() changes between two calls"
-
-
-async def _at_once(adapter: Any, model: str) -> None:
-    stream = adapter.stream(_ask(model))
-    assert hasattr(stream, "__aiter__"), f"stream() returned {type(stream).__name__}, no async iterator"
+async def _close(stream: Any) -> None:
     close = getattr(stream, "aclose", None)
     if close is not None:
         await close()
 
 
-# -- rules on answers ------------------------------------------------------------------------
-
-
-async def _one_terminal(adapter: Any, model: str) -> None:
-    events = await _drain(adapter, _ask(model))
-    terminals = [event for event in events if isinstance(event, TERMINAL_EVENTS)]
-    assert len(terminals) == 1, f"{len(terminals)} terminal events"
-    assert events[-1] is terminals[0], "something comes after the terminal event"
-    assert isinstance(terminals[0], Finish), f"the answer failed: {terminals[0].error.message}"
-
-
-async def _text(adapter: Any, model: str) -> None:
-    events = await _drain(adapter, _ask(model))
-    text = "".join(event.text for event in events if isinstance(event, TextDelta))
-    assert text, "an answer of text without a text-delta"
-
-
-async def _usage(adapter: Any, model: str) -> None:
-    events = await _drain(adapter, _ask(model))
-    finish = events[-1]
-    assert isinstance(finish, Finish), "no finish"
-    broken = usage_violations(finish.usage)
-    assert not broken, f"the usage breaks a rule: {', '.join(broken)}"
-    for event in events:
-        if isinstance(event, UsageUpdate):
-            seen = event.usage.to_wire()
-            assert all(isinstance(value, int) and value >= 0 for value in seen.values()), "a count below zero"
-
-
-async def _vocabulary(adapter: Any, model: str) -> None:
-    for event in await _drain(adapter, _ask(model)):
-        wire = json.loads(json.dumps(event.to_wire()))
-        assert decode_chat_event(wire).to_wire() == wire, f"{wire['type']} does not survive its wire form"
-
-
-async def _untouched(adapter: Any, model: str) -> None:
-    request = _ask(
-        model, tools=(_PROBE,), provider_options={"elsewhere": {"a": [1]}, "rulvar": {"label": "x"}}
-    )
-    before = json.dumps(request.to_wire())
-    await _drain(adapter, request)
-    assert json.dumps(request.to_wire()) == before, "the request was changed"
-
-
-async def _history(adapter: Any, model: str) -> None:
-    call = ToolCallPart(id="01ARZ3NDEKTSV4RRFFQ69G5FAV", name="probe", args={"value": "1"})
-    result = ToolResultPart(id=call.id, name="probe", result={"found": True})
-    messages = (
-        Msg.text("system", "Be brief."),
-        Msg.text("user", "Probe 1."),
-        Msg(role="assistant", parts=(call,)),
-        Msg(role="tool", parts=(result,)),
-    )
-    events = await _drain(adapter, ChatRequest(model=model, messages=messages, tools=(_PROBE,)))
-    assert isinstance(events[-1], Finish), "a conversation with tool calls is refused"
-
-
-async def _concurrent(adapter: Any, model: str) -> None:
-    both = await asyncio.gather(_drain(adapter, _ask(model, "one")), _drain(adapter, _ask(model, "two")))
-    for events in both:
-        terminals = [event for event in events if isinstance(event, TERMINAL_EVENTS)]
-        assert len(terminals) == 1, "two exchanges at once mix their events"
-
-
-async def _twice(adapter: Any, model: str) -> None:
-    for _ in range(2):
-        assert isinstance((await _drain(adapter, _ask(model)))[-1], Finish), "the second exchange failed"
-
-
-# -- rules on aborts -------------------------------------------------------------------------
-
-
-async def _aborted_before(adapter: Any, model: str) -> None:
-    signal = asyncio.Event()
-    signal.set()
-    events = await _events(adapter, _ask(model), signal)
-    assert not events, "an exchange that was aborted before it began has events"
-
-
-async def _closed_early(adapter: Any, model: str) -> None:
-    before = asyncio.all_tasks()
-    stream = adapter.stream(_ask(model))
-    if not hasattr(stream, "aclose"):
-        return
-    async with aclosing(stream):
-        await anext(aiter(stream))
-    left = asyncio.all_tasks() - before
-    if left:
-        await asyncio.wait(left, timeout=PROMPT_S)
-    assert not asyncio.all_tasks() - before, "an exchange that was closed leaves tasks behind"
-
-
-async def _aborted_midway(adapter: Any, model: str) -> None:
-    signal = asyncio.Event()
-    asyncio.get_running_loop().call_later(0.05, signal.set)
+async def _run(case: Callable[..., Awaitable[Any]], adapter: Adapter, request: ChatRequest) -> Any:
     try:
-        async with asyncio.timeout(PROMPT_S):
-            events = await _events(adapter, _ask(model), signal)
-    except TimeoutError:
-        raise AssertionError(f"an abort did not end the exchange within {PROMPT_S} s") from None
-    terminals = [event for event in events if isinstance(event, TERMINAL_EVENTS)]
-    assert not terminals, "an aborted exchange has a terminal event"
-    task = asyncio.current_task()
-    assert task is not None
-    assert not task.cancelling(), "an aborted exchange leaves its task cancelled"
+        return await case(adapter, request)
+    finally:
+        close = getattr(adapter, "aclose", None)
+        if close is not None:
+            with contextlib.suppress(Exception):
+                await close()
 
 
-async def _cancelled(adapter: Any, model: str) -> None:
-    task = asyncio.ensure_future(_events(adapter, _ask(model), asyncio.Event()))
-    await asyncio.sleep(0.05)
-    task.cancel()
-    done, _ = await asyncio.wait([task], timeout=PROMPT_S)
-    assert done, f"a cancelled exchange did not end within {PROMPT_S} s"
-    assert task.cancelled(), "a cancelled exchange swallows its cancellation"
+def _bound(case: Case, adapter: Adapter | Callable[[], Adapter], request: ChatRequest) -> Callable[[], None]:
+    def run() -> None:
+        subject = adapter if isinstance(adapter, Adapter) else adapter()
+        asyncio.run(_run(case, subject, request))
 
-
-# -- rules on tool calls ---------------------------------------------------------------------
-
-
-async def _calls_in_order(adapter: Any, model: str) -> None:
-    events = await _drain(adapter, _ask(model, "Probe 1.", tools=(_PROBE,)))
-    starts = [event for event in events if isinstance(event, ToolCallStart)]
-    assert starts, "no tool call"
-    assert len({event.id for event in starts}) == len(starts), "two tool calls share an id"
-    for start in starts:
-        assert start.id, "a tool call without an id"
-        assert start.name == "probe", f"the tool call names {start.name!r}"
-        kinds = [type(event) for event in events if getattr(event, "id", None) == start.id]
-        assert kinds[0] is ToolCallStart, "a tool call does not begin with its start"
-        assert kinds[-1] is ToolCallEnd, "a tool call does not end with its end"
-        assert set(kinds[1:-1]) <= {ToolCallDelta}, (
-            "something else stands between start and end of a tool call"
-        )
-    finish = events[-1]
-    assert isinstance(finish, Finish), "an answer with tool calls did not finish"
-    assert finish.finish.reason == "tool-calls", (
-        f"an answer with tool calls finished with {finish.finish.reason!r}"
-    )
-
-
-async def _arguments(adapter: Any, model: str) -> None:
-    events = await _drain(adapter, _ask(model, "Probe 1.", tools=(_PROBE,)))
-    for end in (event for event in events if isinstance(event, ToolCallEnd)):
-        assert isinstance(end.args, dict), "the arguments are no object"
-        text = "".join(e.args_text_delta for e in events if isinstance(e, ToolCallDelta) and e.id == end.id)
-        assert not text or json.loads(text) == end.args, "the pieces of the arguments are not the arguments"
-
-
-async def _fresh_ids(adapter: Any, model: str) -> None:
-    seen: list[str] = []
-    for _ in range(2):
-        events = await _drain(adapter, _ask(model, "Probe 1.", tools=(_PROBE,)))
-        seen += [event.id for event in events if isinstance(event, ToolCallStart)]
-    assert all(isinstance(item, str) and item for item in seen), "a tool call without an id"
-
-
-# -- rules on failures -----------------------------------------------------------------------
-
-
-async def _failure_is_an_event(adapter: Any, model: str) -> None:
-    try:
-        events = await _drain(adapter, _ask(model))
-    except Exception as error:
-        raise AssertionError(f"a failure of the provider was raised: {type(error).__name__}") from error
-    terminals = [event for event in events if isinstance(event, TERMINAL_EVENTS)]
-    assert len(terminals) == 1, f"{len(terminals)} terminal events"
-    assert isinstance(events[-1], StreamError), "a failure that is no error event, or not the last"
-
-
-async def _failure_is_told(adapter: Any, model: str) -> None:
-    last = (await _drain(adapter, _ask(model)))[-1]
-    assert isinstance(last, StreamError), "no error event"
-    error = last.error
-    assert error.code, "an error without a code"
-    assert error.message, "an error without a text"
-    kind = (error.data or {}).get("kind")
-    assert kind in _KINDS, f"data.kind is {kind!r}; use one of {', '.join(sorted(_KINDS))}"
-    json.dumps(error.to_wire())
-    wait = (error.data or {}).get("retryAfterMs")
-    assert wait is None or (isinstance(wait, (int, float)) and wait >= 0), "retryAfterMs is no time"
-
-
-_RULES: tuple[tuple[str, Scene, Callable[[Any, str], Awaitable[None]]], ...] = (
-    ("the id names the adapter in model references", "text", _id),
-    ("capabilities are complete and do not change", "text", _caps),
-    ("stream returns at once", "text", _at_once),
-    ("an answer ends with one finish and nothing after it", "text", _one_terminal),
-    ("a text comes in text deltas", "text", _text),
-    ("the usage keeps its rules", "text", _usage),
-    ("events survive their wire form", "text", _vocabulary),
-    ("the request is left as it is", "text", _untouched),
-    ("a conversation with tool calls is taken", "text", _history),
-    ("exchanges at once do not mix", "text", _concurrent),
-    ("an adapter answers again and again", "text", _twice),
-    ("an exchange aborted before it began has no events", "text", _aborted_before),
-    ("an exchange that is closed early leaves nothing behind", "text", _closed_early),
-    ("an abort ends an exchange promptly without a terminal event", "endless", _aborted_midway),
-    ("a cancelled exchange ends and stays cancelled", "endless", _cancelled),
-    ("tool calls start and end in order", "tool-call", _calls_in_order),
-    ("the pieces of the arguments are the arguments", "tool-call", _arguments),
-    ("tool calls have ids", "tool-call", _fresh_ids),
-    ("a failure of the provider is an event", "failure", _failure_is_an_event),
-    ("a failure says what it is", "failure", _failure_is_told),
-)
+    run.__name__ = getattr(case, "__name__", "case")
+    return run

@@ -1,0 +1,207 @@
+"""The determinism guard: notices what a workflow body reads that a replay will not read again.
+
+While a body runs, bare reads of the clock, of chance, of fresh ids and of the environment are noticed
+once per site. Steps, tools and library code are free. Nothing is patched: the interpreter's own
+instruments do the looking (:mod:`profile_sensor` on Python 3.11, :mod:`monitoring_sensor` later), and
+only when the code that the body can reach names such a source at all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from pathlib import PurePath
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rulvar.engine.branch import CURRENT_PLACE
+from rulvar.engine.ctx import Ctx
+from rulvar.engine.guard_policy import GuardPolicy
+from rulvar.engine.impurity import Notices, Source, Sources
+from rulvar.engine.reach import ProjectFiles, Reach, absolute, reach_of
+from rulvar.errors import DeterminismError
+
+if TYPE_CHECKING:
+    from rulvar.engine.run import Run
+
+__all__ = ["Guard", "Watch"]
+
+_RULVAR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_RUNS_BODIES = tuple(
+    _RULVAR + path.replace("/", os.sep)
+    for path in (
+        "engine/bracket.py",
+        "engine/workflow.py",
+        "engine/primitives/child.py",
+        "engine/primitives/parallel.py",
+        "engine/primitives/phase.py",
+        "engine/primitives/pipeline.py",
+        "machines/",
+    )
+)
+"""What calls the workflow's own code; whatever else of rulvar calls user code calls a step or a tool."""
+
+_MOST_BODIES = 1024
+
+
+class View(Protocol):
+    """How one run is watched."""
+
+    def inside(self, body: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
+        """Return a coroutine that runs a body in view."""
+
+    def ctx(self, run: Run) -> Ctx:
+        """Return the ctx of a run that is watched."""
+
+
+class Sensor(Protocol):
+    """The instrument that sees reads."""
+
+    def arm(self, reach: Reach) -> bool:
+        """Get ready to watch code; False where nothing can be seen."""
+
+    def view(self, notices: Notices) -> View:
+        """Return the view of one run, which tells what it sees."""
+
+    def close(self) -> None:
+        """Stop watching."""
+
+
+class Guard:
+    """The guard of one engine.
+
+    Args:
+        option: the engine's option ``determinism``; None warns.
+    """
+
+    def __init__(self, option: GuardPolicy | str | Mapping[str, Any] | None = None) -> None:
+        self.policy = GuardPolicy.of(option)
+        self.project = ProjectFiles()
+        self._sensor: Sensor | None = None
+        self._sources: Sources | None = None
+        self._reaches: dict[Any, tuple[int, Reach]] = {}
+
+    def watch(self, run: Run, body: Callable[..., Any]) -> None:
+        """Look at a body that is about to run in a run; ``run.watch`` is set when it is watched."""
+        if self.policy.mode == "off":
+            return
+        reach = self._reach(body)
+        if not reach.reads:
+            return
+        sensor = self._sensor = self._sensor or _sensor(self._known_sources())
+        if sensor.arm(reach):
+            run.watch = run.watch or Watch(self, sensor, run)
+        elif run.watch is None:
+            facts = {
+                "level": "warn",
+                "msg": "the determinism guard sees nothing: another profiler or tool is at work",
+            }
+            run.bus.emit("log", run.root.span, None, facts)
+
+    def close(self) -> None:
+        """Remove every instrument."""
+        if self._sensor is not None:
+            self._sensor.close()
+            self._sensor = None
+
+    def _reach(self, body: Callable[..., Any]) -> Reach:
+        loaded = len(sys.modules)
+        known = self._reaches.get(body)
+        if known is not None and known[0] == loaded:
+            return known[1]
+        if len(self._reaches) >= _MOST_BODIES:
+            self._reaches.clear()
+        reach = reach_of(body, self.project, self._known_sources())
+        self._reaches[body] = (loaded, reach)
+        return reach
+
+    def _known_sources(self) -> Sources:
+        if self._sources is None:
+            self._sources = Sources()
+        return self._sources
+
+
+class Watch:
+    """What the guard knows of one run."""
+
+    __slots__ = ("_guard", "_run", "_seen", "_view")
+
+    def __init__(self, guard: Guard, sensor: Sensor, run: Run) -> None:
+        self._guard = guard
+        self._view = sensor.view(self)
+        self._run = run
+        self._seen: set[tuple[str, int, str]] = set()
+
+    def inside(self, body: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
+        """Return a coroutine that runs workflow code in view."""
+        return self._view.inside(body)
+
+    def ctx(self) -> Ctx:
+        """Return the run's ctx."""
+        return self._view.ctx(self._run)
+
+    def saw(self, source: Source, frame: FrameType) -> None:
+        """Take note of a read, once per site, when it is the workflow's own."""
+        author = _author(frame)
+        if author is None or not self._guard.project.holds(author.f_code.co_filename):
+            return
+        site = (author.f_code.co_filename, author.f_lineno, source.code)
+        if site in self._seen:
+            return
+        callers, ends_in_body = _callers(author)
+        if not ends_in_body:
+            return
+        self._seen.add(site)
+        frames = [frame for frame in callers if self._guard.project.holds(frame.f_code.co_filename)]
+        if not self._guard.policy.allows(frames, source):
+            self._report(source, absolute(site[0]), site[1])
+
+    def _report(self, source: Source, file: str, line: int) -> None:
+        run, shown = self._run, shown_path(file)
+        facts = {"file": shown, "line": line, "code": source.code, "message": source.message}
+        place = CURRENT_PLACE.get()
+        span = place.span if place is not None and place.run is run else run.root.span
+        run.bus.emit("determinism:warning", span, None if span == run.root.span else run.root.span, facts)
+        for observer in run.engine.observers:
+            observer.determinism_warning(file, line, source.code, source.message)
+        if self._guard.policy.mode == "error":
+            message = f"{shown}:{line}: {source.code}: {source.message}"
+            run.stop(DeterminismError(message, data={"file": shown, "line": line, "code": source.code}))
+
+
+def shown_path(file: str) -> str:
+    """Return a path for events: relative to the working directory or to ``sys.path``, never absolute."""
+    path = PurePath(file)
+    for folder in map(absolute, (os.curdir, *sorted(filter(None, sys.path), key=len, reverse=True))):
+        if path.is_relative_to(folder):
+            return path.relative_to(folder).as_posix()
+    return path.name
+
+
+def _sensor(sources: Sources) -> Sensor:
+    if sys.version_info >= (3, 12):
+        from rulvar.engine.monitoring_sensor import MonitoringSensor
+
+        return MonitoringSensor(sources)
+    from rulvar.engine.profile_sensor import ProfileSensor
+
+    return ProfileSensor(sources)
+
+
+def _author(frame: FrameType) -> FrameType | None:
+    """Return the frame of written code: generated methods, of dataclasses say, have no file."""
+    author: FrameType | None = frame
+    while author is not None and author.f_code.co_filename == "<string>":
+        author = author.f_back
+    return author
+
+
+def _callers(frame: FrameType) -> tuple[list[FrameType], bool]:
+    """Return the frames from a read out to rulvar, and whether rulvar has called a workflow there."""
+    frames: list[FrameType] = []
+    caller: FrameType | None = frame
+    while caller is not None and not caller.f_code.co_filename.startswith(_RULVAR):
+        frames.append(caller)
+        caller = caller.f_back
+    return frames, caller is not None and caller.f_code.co_filename.startswith(_RUNS_BODIES)
