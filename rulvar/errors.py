@@ -20,16 +20,15 @@
     ├── ModelFailedError            an agent's model did not answer, or not usably
     ├── LimitExceededError          a model call ended at a usage limit
     │   └── AgentLimitError         an agent reached one of its limits
-    ├── AgentTimeoutError           an agent took longer than it may
     ├── NotFoundError               an agent's model names a tool that the agent does not have
     ├── ConflictError               something is done twice that may be done once
     ├── ToolDeniedError             the gate refused a tool call
     │   └── PermissionDeniedError   a grant is missing
     ├── ToolFailedError             a tool raised, refused or answered with an error
-    ├── ToolTimeoutError            a tool took longer than it may
+    ├── CallTimeoutError            a tool call or a transition took longer than it may
     ├── ToolCancelledError          a tool call was cancelled before it began
     ├── InvalidInputError           a tool's arguments do not fit
-    ├── InvalidOutputError          a tool's result does not fit
+    ├── InvalidOutputError          a tool's result, a state or a document does not fit
     ├── GuardBlockedError           a guard blocked a tool call
     ├── GuardUnavailableError       a guard broke, so the call is blocked
     ├── OutcomeUnknownError         a write may have happened, and nobody knows
@@ -55,9 +54,9 @@ __all__ = [
     "AdmissionRejectedError",
     "AgentCallError",
     "AgentLimitError",
-    "AgentTimeoutError",
     "BudgetExceededError",
     "BudgetExhaustedError",
+    "CallTimeoutError",
     "ChildWorkflowError",
     "ConfigError",
     "ConflictError",
@@ -92,11 +91,9 @@ __all__ = [
     "ToolCancelledError",
     "ToolDeniedError",
     "ToolFailedError",
-    "ToolTimeoutError",
     "TransitionAborted",
     "TransitionError",
     "VcrMissError",
-    "failure_reason",
 ]
 
 
@@ -250,42 +247,6 @@ class AgentCallError(RulvarError):
         """The kind of failure, one of the closed set in the class docstring."""
         return str(self.data.get("kind", "terminal"))
 
-    @property
-    def reason(self) -> str:
-        """Why the provider did not answer; see :func:`failure_reason`."""
-        return failure_reason(self)
-
-
-_REASONS: dict[int, str] = {
-    401: "authentication",
-    402: "rate_limited",
-    403: "authentication",
-    408: "unavailable",
-    429: "rate_limited",
-}
-_NAMED_REASONS = frozenset({"configuration", "invalid_response", "timeout"})
-
-
-def failure_reason(error: Any) -> str:
-    """Return why a provider did not answer, from an error or its data.
-
-    One of ``authentication``, ``rate_limited``, ``unavailable``, ``timeout``, ``rejected``, ``refused``,
-    ``invalid_response`` and ``configuration``.
-    """
-    data: dict[str, Any] = getattr(error, "data", None) or {}
-    status, named = data.get("status"), data.get("reason")
-    if isinstance(status, int):
-        return _REASONS.get(status) or ("unavailable" if status >= 500 else "rejected")
-    if data.get("timeout"):
-        return "timeout"
-    if named in _NAMED_REASONS:
-        return str(named)
-    if named in ("refusal", "context-window-exceeded") or data.get("refusal"):
-        return "refused"
-    if data.get("kind") == "rate-limit":
-        return "rate_limited"
-    return "unavailable" if data.get("kind") == "transport" else "invalid_response"
-
 
 class LimitExceededError(RulvarError):
     """A model call ended at one of its usage limits; ``data["limit"]`` names it."""
@@ -299,21 +260,15 @@ class AgentLimitError(LimitExceededError):
     code = "limit_exceeded"
 
 
-class AgentTimeoutError(RulvarError):
-    """An agent took longer than its limit ``max_duration``."""
-
-    code = "timeout"
-
-
 class ModelFailedError(RulvarError):
-    """An agent's model did not answer, or not usably; :func:`failure_reason` says why."""
+    """An agent's model did not answer, or not usably; ``reason`` says why."""
 
     code = "model_failed"
 
     @property
     def reason(self) -> str:
-        """Why; see :func:`failure_reason`."""
-        return failure_reason(self)
+        """Why; see ``rulvar.contracts.failure``."""
+        return str(self.data.get("reason", "invalid_response"))
 
 
 class NotFoundError(RulvarError):
@@ -348,8 +303,8 @@ class ToolFailedError(RulvarError):
     code = "tool_failed"
 
 
-class ToolTimeoutError(RulvarError):
-    """A tool took longer than it may."""
+class CallTimeoutError(RulvarError):
+    """A tool call or a transition took longer than it may."""
 
     code = "timeout"
 
@@ -368,7 +323,7 @@ class InvalidInputError(RulvarError):
 
 
 class InvalidOutputError(RulvarError):
-    """A tool's result does not fit its result schema; the tool did run."""
+    """A tool's result, a machine's state or a document does not fit its schema."""
 
     code = "invalid_output"
 

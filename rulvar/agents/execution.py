@@ -26,8 +26,8 @@ from rulvar.engine.primitives.agent_plan import AgentOptions
 from rulvar.engine.run import Run
 from rulvar.engine.workflow import Workflow
 from rulvar.errors import (
-    AgentTimeoutError,
     BudgetExceededError,
+    CallTimeoutError,
     ConflictError,
     ControlFlow,
     GuardBlockedError,
@@ -169,7 +169,7 @@ class AgentExecution:
             return answer.value
         if (unknown := self._unknown()) is not None:
             raise unknown
-        raise AgentTimeoutError(
+        raise CallTimeoutError(
             f"agent {self._agent.id} took longer than its limit max_duration={limits.max_duration} s",
             data={"agent": self._agent.id, "limit": "max_duration"},
         )

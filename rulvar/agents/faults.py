@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from rulvar.contracts.failure import failure_reason
 from rulvar.errors import (
     AgentLimitError,
     BudgetExceededError,
     InvalidOutputError,
     ModelFailedError,
     RulvarError,
-    failure_reason,
 )
 from rulvar.runtime.agent import AgentResult
 from rulvar.tools.faults import is_recorded_fault, recorded_fault

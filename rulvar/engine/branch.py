@@ -8,6 +8,7 @@ inside a branch keeps it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -31,18 +32,41 @@ class Branch:
     """One line of execution.
 
     It stands still while something in it waits (an external answer) or has handed over to branches
-    of its own, and nothing in it is busy.
+    of its own, and nothing in it is busy. A branch that another one started is below it.
+
+    Attributes:
+        is_closed: whether whoever started it is over: nothing may begin in it any more.
     """
 
-    __slots__ = ("_busy", "_handed_over", "_liveness", "_moving", "_waiting")
+    __slots__ = (
+        "_above",
+        "_busy",
+        "_handed_over",
+        "_liveness",
+        "_moving",
+        "_moving_below",
+        "_waiting",
+        "_watchers",
+        "is_closed",
+    )
 
-    def __init__(self, liveness: Liveness) -> None:
+    def __init__(self, liveness: Liveness, above: Branch | None = None) -> None:
         self._liveness = liveness
+        self._above = above
         self._busy = 0
         self._waiting = 0
         self._handed_over = 0
         self._moving = True
+        self._moving_below = 0  # itself included
+        self._watchers: list[asyncio.Future[None]] = []
+        self.is_closed: bool = above is not None and above.is_closed
         liveness.moving += 1
+        self._count(1)
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether something in it makes progress by itself."""
+        return self._moving
 
     def busy(self, by: int) -> None:
         """Count calls that make progress by themselves."""
@@ -65,6 +89,14 @@ class Branch:
             self._moving = False
             self._stop_one()
 
+    async def still(self) -> None:
+        """Wait until neither the branch nor anything below it moves."""
+        while self._moving_below:
+            watcher = asyncio.get_running_loop().create_future()
+            self._watchers.append(watcher)
+            await watcher
+            await asyncio.sleep(0)  # what was just answered shows that it moves again
+
     def _settle(self) -> None:
         moving = self._busy > 0 or (self._waiting == 0 and self._handed_over == 0)
         if moving is self._moving:
@@ -72,13 +104,26 @@ class Branch:
         self._moving = moving
         if moving:
             self._liveness.moving += 1
+            self._count(1)
         else:
             self._stop_one()
 
     def _stop_one(self) -> None:
+        self._count(-1)
         self._liveness.moving -= 1
         if self._liveness.moving == 0:
             self._liveness.on_still()
+
+    def _count(self, by: int) -> None:
+        branch: Branch | None = self
+        while branch is not None:
+            branch._moving_below += by
+            if branch._watchers and not branch._moving_below:
+                watchers, branch._watchers = branch._watchers, []
+                for watcher in watchers:
+                    if not watcher.done():
+                        watcher.set_result(None)
+            branch = branch._above
 
 
 class Attempt(Protocol):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rulvar.contracts.ports.observer import CallSite
     from rulvar.engine.run import Run
 
-__all__ = ["Ctx"]
+__all__ = ["Ctx", "run_of"]
 
 T = TypeVar("T")
 Thunk = Callable[[], Awaitable[T]] | Awaitable[T]
@@ -154,7 +154,7 @@ class Ctx:
 
         Raises:
             ToolFailedError: the tool raised (its text is not told), refused, or answered with an error.
-            ToolTimeoutError, InvalidInputError, InvalidOutputError, GuardBlockedError, GuardUnavailableError,
+            CallTimeoutError, InvalidInputError, InvalidOutputError, GuardBlockedError, GuardUnavailableError,
             PermissionDeniedError, BudgetExceededError: the call was stopped there.
             OutcomeUnknownError: a write may have happened; it is not made again by a resume.
         """
@@ -266,3 +266,8 @@ class Ctx:
 
     def _site(self) -> CallSite | None:
         return None if self._finder is None else self._finder.caller(2)
+
+
+def run_of(ctx: Ctx) -> Run:
+    """Return the run that a ctx belongs to; for workflows that are compiled from something else."""
+    return ctx._run

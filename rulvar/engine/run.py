@@ -116,7 +116,7 @@ class Run:
         place = CURRENT_PLACE.get()
         if place is None or place.run is not self:
             place = self.root
-        if self.suspended:
+        if self.suspended or place.branch.is_closed:
             raise RunSuspended
         if self.stop_error is not None:
             raise ReplayStopped(self.stop_error)

@@ -8,6 +8,7 @@ from typing import Any
 from rulvar.errors import (
     AgentLimitError,
     BudgetExceededError,
+    CallTimeoutError,
     ConfigError,
     ConflictError,
     GuardBlockedError,
@@ -22,7 +23,6 @@ from rulvar.errors import (
     RulvarError,
     ToolCancelledError,
     ToolFailedError,
-    ToolTimeoutError,
 )
 
 __all__ = ["is_recorded_fault", "recorded_fault", "wire_fault"]
@@ -45,7 +45,7 @@ _BY_CODE: Mapping[str, type[RulvarError]] = {
         PermissionDeniedError,
         ToolCancelledError,
         ToolFailedError,
-        ToolTimeoutError,
+        CallTimeoutError,
     )
 }
 

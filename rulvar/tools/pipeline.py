@@ -21,6 +21,7 @@ from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.ports.clock import Clock
 from rulvar.contracts.ports.tools import Handler, Proceed
 from rulvar.errors import (
+    CallTimeoutError,
     ControlFlow,
     GuardBlockedError,
     GuardUnavailableError,
@@ -32,7 +33,6 @@ from rulvar.errors import (
     RulvarError,
     ToolCancelledError,
     ToolFailedError,
-    ToolTimeoutError,
 )
 from rulvar.tools.deadline import Deadline
 from rulvar.tools.grants import missing_grant
@@ -42,6 +42,7 @@ from rulvar.tools.tool import Guard, ModelRetry, Tool, ToolRefusal
 __all__ = ["Purse", "ToolRun", "ToolTask", "release_envelope", "run_tool_task"]
 
 _LONGEST_REFUSAL = 512
+_REFUSALS = (ToolRefusal, ModelRetry)
 
 
 class Purse(Protocol):
@@ -188,6 +189,7 @@ class _Execution:
         self.tool = task.tool
         self.uncertain = task.tool.effects in ("write", "host")
         self.started = False
+        self.raised: BaseException | None = None
         self.receipt: Receipt | None = None
 
     async def run(self) -> ToolRun:
@@ -205,10 +207,10 @@ class _Execution:
             raise
         except asyncio.CancelledError as error:
             return self._interrupted(error)
-        except (ToolRefusal, ModelRetry) as error:
-            return self._refused(error)
         except Exception as error:
-            return self._broken(error)
+            if error is not self.raised and isinstance(error, RulvarError):
+                return self._failed(error, "not_started" if self.raised is None else "failed", 0, 0, error)
+            return self._refused(error) if isinstance(error, _REFUSALS) else self._broken(error)
         return self._interrupted(None)  # the deadline has ended the block
 
     def not_started(self, error: RulvarError, exception: BaseException | None = None) -> ToolRun:
@@ -234,7 +236,14 @@ class _Execution:
         return proceed
 
     async def _call(self) -> ToolEnvelope:
-        """Run the tool's function."""
+        """Run the tool, and remember that an exception was its own and not an interceptor's."""
+        try:
+            return await self._function()
+        except BaseException as error:
+            self.raised = error
+            raise
+
+    async def _function(self) -> ToolEnvelope:
         tool, context = self.tool, self.task.context
         extra: dict[str, Any] = {name: self._provided(item.token) for name, item in tool.injected.items()}
         if tool.context is not None:
@@ -275,7 +284,7 @@ class _Execution:
             return ToolRun(receipt=receipt, error=refused.error, raw=raw, exception=refused.exception)
         return ToolRun(receipt=replace(receipt, disclosure="released"), envelope=envelope, raw=raw)
 
-    def _refused(self, error: ToolRefusal | ModelRetry) -> ToolRun:
+    def _refused(self, error: RulvarError) -> ToolRun:
         usage = self.task.context.usage
         if usage is not None and self.uncertain:
             return self._failed(self._unknown(), "unknown", *usage, error)
@@ -388,8 +397,8 @@ def _checked(tool: Tool, raw: ToolEnvelope) -> ToolEnvelope:
     return replace(raw, data=journal_value(tool.result.revive(raw.data), f"tool {tool.id}"))
 
 
-def _timed_out(tool: Tool) -> ToolTimeoutError:
-    return ToolTimeoutError(f"tool {tool.id} took longer than {tool.timeout} s", data={"tool": tool.id})
+def _timed_out(tool: Tool) -> CallTimeoutError:
+    return CallTimeoutError(f"tool {tool.id} took longer than {tool.timeout} s", data={"tool": tool.id})
 
 
 def _first(issues: Sequence[Any], root: str) -> str:

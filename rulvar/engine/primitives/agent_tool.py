@@ -11,7 +11,7 @@ from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.calls import Opened
 from rulvar.engine.primitives.async_tool import finish_pending
 from rulvar.engine.primitives.double import call_double
-from rulvar.engine.primitives.tool_call import tool_handlers
+from rulvar.engine.primitives.tool_call import stop_on_drift, tool_handlers
 from rulvar.engine.purse import RunPurse
 from rulvar.engine.run import Run
 from rulvar.kernel.scope import agent_scope
@@ -71,6 +71,7 @@ async def run_agent_tool(
         seen(ended)
     if ended.interrupted is not None:
         raise ended.interrupted
+    stop_on_drift(run, ended)
     if place.attempt is not None and ended.envelope is not None and ended.envelope.documents:
         place.attempt.declare(ended.envelope.documents, tool)
     return _told(ended)

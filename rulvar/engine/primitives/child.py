@@ -16,7 +16,7 @@ from rulvar.engine.calls import Call
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.engine.workflow import Workflow, takes_args
-from rulvar.errors import AdmissionRejectedError, ConfigError, ControlFlow, RulvarError
+from rulvar.errors import AdmissionRejectedError, ChildWorkflowError, ConfigError, ControlFlow, RulvarError
 from rulvar.kernel.admission import HARD_MAX_DEPTH, Estimate
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.ledger import Reservation
@@ -27,9 +27,19 @@ __all__ = ["run_child"]
 
 
 async def run_child(
-    run: Run, child: Workflow[Any] | type | str, args: Any, key: str | None, site: CallSite | None
+    run: Run,
+    child: Workflow[Any] | type | str,
+    args: Any,
+    key: str | None,
+    site: CallSite | None,
+    scope: str | None = None,
 ) -> Any:
-    """Run a child workflow; see ``Ctx.workflow``."""
+    """Run a child workflow; see ``Ctx.workflow``.
+
+    Args:
+        scope: where the child stands, when its caller has chosen that before. A child that a transition
+            has started fails for good: its failure is kept, and a resume does not run it again.
+    """
     place = run.place()
     workflow = run.engine.workflow_of(child)
     what = f"ctx.workflow({workflow.name!r}) args"
@@ -41,7 +51,9 @@ async def run_child(
         identity["args"] = key  # an explicit key stands where the args stand
     hashed = content_key(identity)
     assert hashed is not None
-    scope = workflow_scope(place.scope, workflow.name, run.next_site(place.scope, f"wf:{workflow.name}"))
+    keeps_failure = scope is not None or place.attempt is not None
+    if scope is None:
+        scope = workflow_scope(place.scope, workflow.name, run.next_site(place.scope, f"wf:{workflow.name}"))
     claim = run.claim(place, Call(identity, hashed, workflow.name, site))
     if claim.action == "skip":
         return None
@@ -49,14 +61,18 @@ async def run_child(
         assert claim.operation is not None and claim.operation.terminal is not None
         run.accounting.served_scopes.append(_child_scope(claim.operation.first) or scope)
         run.observe.call("child", place.scope, hashed, Served(how="journal"), site, label=workflow.name)
-        return claim.operation.terminal.value
+        return _recorded_end(claim.operation.terminal)
     span = run.next_span()
     reservation = await _admit(run, place, workflow, scope, span)
     if reservation is not None:
         # the child's own calls are promised on the same accounts: its own promise has done its work
         run.budget.ledger.release(reservation)
-    value = {"workflow": workflow.name, "childScope": scope}
-    opened = await run.begin(place, "child", hashed, span, claim, {"value": value})
+    extra: dict[str, Any] = {"value": {"workflow": workflow.name, "childScope": scope}}
+    if keeps_failure:
+        extra["memoizeOutcome"] = True
+    if run.tracing and plain is not None:
+        extra["value"]["args"] = plain
+    opened = await run.begin(place, "child", hashed, span, claim, extra)
     here = place.at(
         scope=scope,
         span=opened.span,
@@ -71,6 +87,9 @@ async def run_child(
         run.adapters.setdefault(adapter.id, adapter)
     run.bus.emit("child:start", opened.span, place.span, {"workflow": workflow.name, "scope": scope})
     status, fields, failure, result = await _body(run, here, workflow, plain)
+    if keeps_failure and isinstance(failure, Exception):
+        failure = _kept(failure)
+        fields = {"error": failure.to_wire()}
     await asyncio.shield(run.finish(opened, status, fields))
     ended = {"workflow": workflow.name, "scope": scope, "status": status}
     run.bus.emit("child:end", opened.span, place.span, ended)
@@ -78,6 +97,22 @@ async def run_child(
     if failure is not None:
         raise failure
     return result
+
+
+def _recorded_end(terminal: JournalEntry) -> Any:
+    if terminal.status != "error":
+        return terminal.value
+    wire = terminal.to_wire().get("error") or {}
+    raise ChildWorkflowError(str(wire.get("message", "")), data=wire.get("data"))
+
+
+def _kept(failure: Exception) -> ChildWorkflowError:
+    """Return a failure in the form in which the journal keeps it."""
+    data = {"kind": "terminal", "error": wire_error(failure)}
+    kept = ChildWorkflowError(str(failure), data=data)
+    kept.run_status = getattr(failure, "run_status", "error")
+    kept.__cause__ = failure
+    return kept
 
 
 async def _body(

@@ -73,7 +73,7 @@ async def run_branches(
 
     loop = asyncio.get_running_loop()
     for scope, thunk in zip(scopes, thunks, strict=True):
-        branch = Branch(run.liveness)
+        branch = Branch(run.liveness, place.branch)
         here = place.at(branch=branch, scope=scope, span=run.next_span())
         context = copy_context()
         context.run(CURRENT_PLACE.set, here)

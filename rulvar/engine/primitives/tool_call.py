@@ -27,6 +27,8 @@ from rulvar.errors import (
     ConfigError,
     OutcomeUnknownError,
     PermissionDeniedError,
+    ReplayDriftError,
+    ReplayStopped,
     RulvarError,
 )
 from rulvar.kernel.keys import content_key
@@ -37,7 +39,7 @@ from rulvar.tools.permissions import ToolRequest
 from rulvar.tools.pipeline import ToolRun, ToolTask, run_tool_task
 from rulvar.tools.tool import Tool
 
-__all__ = ["ToolOptions", "run_tool_call", "tool_handlers"]
+__all__ = ["ToolOptions", "run_tool_call", "stop_on_drift", "tool_handlers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +174,7 @@ async def _call(
     outcome = "ok" if ended.error is None else "error"
     facts = {**facts, "outcome": outcome, "durationMs": run.clock.now_ms() - started}
     run.bus.emit("tool:end", opened.span, place.span, facts)
-    return _deliver(place, tool, ended, options)
+    return _deliver(run, place, tool, ended, options)
 
 
 def _task(
@@ -255,17 +257,25 @@ def _failure_fields(error: RulvarError, receipt: Receipt) -> dict[str, Any]:
     return {"error": wire_fault(error), "receipt": receipt.to_wire(), "memoizeOutcome": True}
 
 
-def _deliver(place: Place, tool: Tool, ended: ToolRun, options: ToolOptions) -> Any:
+def _deliver(run: Run, place: Place, tool: Tool, ended: ToolRun, options: ToolOptions) -> Any:
     if place.attempt is not None:
         place.attempt.called()
     if ended.interrupted is not None:
         raise ended.interrupted
+    stop_on_drift(run, ended)
     if ended.error is not None:
         raise ended.error from ended.exception
     assert ended.envelope is not None
     envelope = ended.envelope
     wire = journal_value(envelope.to_wire(), f"tool {tool.id}")
     return _hand_over(place, tool, decode_envelope(wire, f"tool {tool.id}"), ended.receipt, options)
+
+
+def stop_on_drift(run: Run, ended: ToolRun) -> None:
+    """End the run when a call did not follow its tool fixture: no workflow may catch that."""
+    if isinstance(ended.error, ReplayDriftError):
+        run.stop(ended.error)
+        raise ReplayStopped(ended.error)
 
 
 def _deliver_recorded(place: Place, tool: Tool, wire: Mapping[str, Any], options: ToolOptions) -> Any:

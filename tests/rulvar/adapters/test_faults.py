@@ -7,7 +7,7 @@ import pytest
 from rulvar.adapters.anthropic.faults import stream_fault as anthropic_fault
 from rulvar.adapters.faults import connection_fault, provider_text, retry_after_ms, status_fault
 from rulvar.adapters.openai.faults import stream_fault as openai_fault
-from rulvar.errors import failure_reason
+from rulvar.contracts.failure import failure_reason
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,136 @@
+"""What a machine's code mentions: the tools, documents and machines that it may use.
+
+Found by looking at the names that its functions read, without calling anything: an override of a tool
+that nothing uses is a typing error, and a journaled document's class can be found by its name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from rulvar.engine.workflow import Workflow
+from rulvar.machines.document import DocumentType, document_type
+from rulvar.tools.injection import Injected
+from rulvar.tools.tool import Tool
+
+__all__ = ["Mentions", "find_mentions"]
+
+_OWN = __name__.partition(".")[0]
+
+
+@dataclass(slots=True)
+class Mentions:
+    """What was found.
+
+    Attributes:
+        tools: by id.
+        documents: by name.
+        workflows: machines and workflows by name.
+        tokens: what ``inject`` asks for.
+    """
+
+    tools: dict[str, Tool] = field(default_factory=dict)
+    documents: dict[str, DocumentType] = field(default_factory=dict)
+    workflows: dict[str, Workflow[Any]] = field(default_factory=dict)
+    tokens: set[Any] = field(default_factory=set)
+
+    def add(self, other: Mentions) -> None:
+        """Add what was found elsewhere."""
+        self.tools.update(other.tools)
+        self.documents.update(other.documents)
+        self.workflows.update(other.workflows)
+        self.tokens.update(other.tokens)
+
+
+def find_mentions(roots: Iterable[Any]) -> Mentions:
+    """Return what some classes, workflows, tools or functions mention, directly or through others."""
+    found = Mentions()
+    seen: set[int] = set()
+    pending: list[Any] = list(roots)
+    while pending:
+        item = pending.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        pending.extend(_visit(item, found))
+    return found
+
+
+def _visit(item: Any, found: Mentions) -> Iterable[Any]:
+    """Note one object, and return what to look at next."""
+    if isinstance(item, Tool):
+        found.tools[item.id] = item
+        found.tokens.update(injected.token for injected in item.injected.values())
+        return [item.function, *item.documents]
+    if isinstance(item, Workflow):
+        found.workflows[item.name] = item
+        return [item.source or item.body]
+    if isinstance(item, Injected):
+        found.tokens.add(item.token)
+        return []
+    if isinstance(item, type):
+        return _class(item, found)
+    if isinstance(item, FunctionType):
+        return _function(item) if _is_project(item.__module__) else []
+    wrapped = getattr(item, "__func__", None) or getattr(item, "__wrapped__", None)
+    return [] if wrapped is None else [wrapped]
+
+
+def _class(kind: type, found: Mentions) -> Iterable[Any]:
+    declared = document_type(kind)
+    if declared is not None:
+        found.documents[declared.name] = declared
+    workflow = getattr(kind, "__workflow__", None)
+    if isinstance(workflow, Workflow):
+        found.workflows[workflow.name] = workflow
+        listed = [*getattr(kind, "tools", ()), *getattr(kind, "documents", ())]
+        return [*listed, *(value for base in kind.__mro__ for value in vars(base).values())]
+    if declared is None and _is_project(kind.__module__):
+        return [value for value in vars(kind).values() if isinstance(value, FunctionType)]
+    return []
+
+
+def _function(function: FunctionType) -> Iterator[Any]:
+    for name in _names(function.__code__):
+        if name in function.__globals__:
+            yield from _named(function.__globals__[name], function.__code__)
+    for cell in function.__closure__ or ():
+        try:
+            yield from _named(cell.cell_contents, function.__code__)
+        except ValueError:
+            continue  # not bound yet
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+
+
+def _named(value: Any, code: CodeType) -> Iterator[Any]:
+    if isinstance(value, ModuleType):
+        if _is_project(value.__name__):
+            yield from (vars(value)[name] for name in _names(code) if name in vars(value))
+    elif isinstance(value, (list, tuple)):
+        yield from value
+    elif isinstance(value, dict):
+        yield from value.values()
+    else:
+        yield value
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _is_project(module: str | None) -> bool:
+    top = (module or "").partition(".")[0]
+    return (
+        bool(top) and top not in sys.stdlib_module_names and (top != _OWN or (module or "").endswith(".hitl"))
+    )
+
+
+Finder = Callable[[Iterable[Any]], Mentions]
