@@ -19,7 +19,7 @@ from rulvar.contracts.ports.provider import Adapter
 from rulvar.contracts.ports.store import JournalStore
 from rulvar.contracts.ports.tools import Interceptor
 from rulvar.contracts.ports.transcripts import TranscriptStore
-from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.contracts.schema import SchemaContract
 from rulvar.engine.ambient import ambient_observers
 from rulvar.engine.answers import resolve_wait
 from rulvar.engine.bus import EventBus
@@ -28,13 +28,21 @@ from rulvar.engine.ctx import Ctx
 from rulvar.engine.guard import Guard
 from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.engine.inspection import RunView, inspect_run
-from rulvar.engine.options import adapters_by_id, call_slots, deadline_ms, price_table, transcripts_of
+from rulvar.engine.options import (
+    adapters_by_id,
+    call_slots,
+    deadline_ms,
+    price_table,
+    release_adapters,
+    transcripts_of,
+)
 from rulvar.engine.providers import Providers
 from rulvar.engine.run import Run
+from rulvar.engine.schemas import Schemas
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
 from rulvar.engine.workflow import Workflow, define_workflow
-from rulvar.errors import ConfigError, NotFoundError
+from rulvar.errors import ConfigError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
@@ -129,8 +137,7 @@ class Engine:
         self._handles: dict[asyncio.Task[Any], RunHandle] = {}
         self._started: weakref.WeakValueDictionary[str, RunHandle] = weakref.WeakValueDictionary()
         self._sites = SiteFinder()
-        self._schema_hashes: dict[int, tuple[SchemaContract, str]] = {}
-        self._schemas: dict[Any, SchemaContract] = {}
+        self._schemas = Schemas()
         for observer in self.observers:
             observer.engine_created(self._adapters)
 
@@ -146,10 +153,7 @@ class Engine:
         """Cancel what still runs, wait for it to settle, and close the stores and the adapters' connections."""
         for handle in list(self._handles.values()):
             await handle.cancel("the engine was closed")
-        for adapter in self._adapters.values():
-            release = getattr(adapter, "aclose", None)
-            if release is not None:
-                await release()
+        await release_adapters(self._adapters.values())
         self.guard.close()
         for store in (self.store, self.transcripts):
             close = getattr(store, "close", None)
@@ -288,10 +292,7 @@ class Engine:
         Raises:
             NotFoundError: the engine holds no such run, or it has not started yet.
         """
-        handle = self._started.get(run) if isinstance(run, str) else run
-        if handle is None:
-            raise NotFoundError(f"this engine has started no run {run!r}", data={"runId": str(run)})
-        return inspect_run(handle)
+        return inspect_run(self._started.get(run) if isinstance(run, str) else run, run)
 
     # -- registries ----------------------------------------------------------------------
 
@@ -364,25 +365,12 @@ class Engine:
             return None
 
     def schema(self, schema: Any, what: str) -> SchemaContract:
-        """Return the contract of a schema; each schema object is read once."""
-        key = schema if isinstance(schema, type) else None
-        if key is None:
-            return schema_contract(schema, what)
-        contract = self._schemas.get(key)
-        if contract is None:
-            contract = self._schemas[key] = schema_contract(schema, what)
-        return contract
+        """Return the contract of a schema; each type is read once."""
+        return self._schemas.contract(schema, what)
 
     def hash_of_schema(self, contract: SchemaContract, compute: Callable[[Any], str]) -> str:
         """Return the hash of a contract's schema, computed once per contract object."""
-        known = self._schema_hashes.get(id(contract))
-        if known is not None and known[0] is contract:
-            return known[1]
-        hashed = compute(contract.json)
-        if len(self._schema_hashes) > 1024:
-            self._schema_hashes.clear()
-        self._schema_hashes[id(contract)] = (contract, hashed)
-        return hashed
+        return self._schemas.hash_of(contract, compute)
 
     @contextlib.asynccontextmanager
     async def model_slot(self) -> AsyncIterator[None]:

@@ -35,12 +35,14 @@ class RunView:
         return self.agents[0].agent_id if self.agents else None
 
 
-def inspect_run(handle: RunHandle) -> RunView:
+def inspect_run(handle: RunHandle | None, asked: object) -> RunView:
     """Return a look into a run, live or ended.
 
     Raises:
-        NotFoundError: the run has not started yet.
+        NotFoundError: there is no such run, or it has not started yet.
     """
+    if handle is None:
+        raise NotFoundError(f"this engine has started no run {asked!r}", data={"runId": str(asked)})
     run = handle._run
     if run is None:
         raise NotFoundError(f"run {handle.run_id!r} has not started yet", data={"runId": handle.run_id})

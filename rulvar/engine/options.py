@@ -14,7 +14,7 @@ from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.errors import ConfigError
 from rulvar.stores.memory import InMemoryTranscripts
 
-__all__ = ["adapters_by_id", "call_slots", "deadline_ms", "price_table", "transcripts_of"]
+__all__ = ["adapters_by_id", "call_slots", "deadline_ms", "price_table", "release_adapters", "transcripts_of"]
 
 
 def deadline_ms(deadline: datetime | float | None) -> int | None:
@@ -74,3 +74,11 @@ def call_slots(concurrency: int | None) -> asyncio.Semaphore | None:
             data={"field": "concurrency"},
         )
     return asyncio.Semaphore(concurrency)
+
+
+async def release_adapters(adapters: Iterable[Adapter]) -> None:
+    """Close the connections of adapters that keep some; they open new ones when they are asked again."""
+    for adapter in adapters:
+        release = getattr(adapter, "aclose", None)
+        if release is not None:
+            await release()

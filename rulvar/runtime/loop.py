@@ -8,10 +8,9 @@ its last turn.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import (
@@ -26,20 +25,26 @@ from rulvar.contracts.messages import (
 )
 from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.schema import SchemaContract, SchemaIssue
-from rulvar.contracts.stream import WireError
-from rulvar.contracts.usage import Usage, add_usage
+from rulvar.contracts.usage import add_usage
 from rulvar.errors import BudgetExhaustedError, ConfigError, VcrMissError
 from rulvar.runtime import structured
 from rulvar.runtime.checkpoint import LoopState
 from rulvar.runtime.ends import LoopEnd, cut_short, fault_error, limit_reached, mismatch, unpaid
-from rulvar.runtime.history import Compaction, project_history, rough_tokens, split_history
+from rulvar.runtime.history import (
+    Compaction,
+    cache_hint,
+    last_rounds,
+    project_history,
+    rough_tokens,
+    split_history,
+)
+from rulvar.runtime.host import LoopHost
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy, retry_delay_s
 from rulvar.runtime.router import ModelChoice
 from rulvar.runtime.turn import Turn, take_turn
-from rulvar.tools.invoke import ToolOutcome
 
-__all__ = ["AgentLoop", "AgentTask", "LoopHost"]
+__all__ = ["AgentLoop", "AgentTask"]
 
 MAX_SCHEMA_ATTEMPTS = 2
 """How often an answer that does not fit its schema is asked for again."""
@@ -63,56 +68,6 @@ class AgentTask:
     compaction: Compaction | None = None
     media: tuple[ImagePart, ...] = ()
     schema_attempts: int = MAX_SCHEMA_ATTEMPTS
-
-
-class LoopHost(Protocol):
-    """Acts for the loop."""
-
-    async def exchanged(self, record: dict[str, Any], request: ChatRequest, turn: Turn) -> None:
-        """One exchange is over: journal it and tell observers."""
-
-    async def checkpoint(self, state: LoopState) -> None:
-        """A turn boundary is reached: keep the state."""
-
-    async def admit_turn(self, request: ChatRequest, state: LoopState) -> LoopEnd | None:
-        """The next turn is about to be sent; return an end instead of letting it."""
-
-    async def admit_answer(self, turn: Turn, state: LoopState) -> LoopEnd | None:
-        """A turn has been answered or has failed; return an end instead of acting on it."""
-
-    async def admit_calls(self, calls: Sequence[ToolCallPart], state: LoopState) -> LoopEnd | None:
-        """A turn asks for tool calls, none of which has run; return an end instead of running them."""
-
-    async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
-        """Run one tool call through the gate; a call that waits for approval keeps the state first."""
-
-    def failed(self, error: WireError, *, will_retry: bool) -> None:
-        """One exchange failed."""
-
-    def schema_retry(self, attempt: int) -> None:
-        """An answer did not fit and is asked for again."""
-
-    async def pause(self, seconds: float) -> None:
-        """Wait before another attempt."""
-
-    def chance(self) -> float:
-        """Return a number in [0, 1) for jitter."""
-
-    def on_event(self) -> Any:
-        """Return a callback for stream events, or None."""
-
-    def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
-        """Return how many output tokens the next turn may cost; None is no bound.
-
-        Raises:
-            BudgetExhaustedError: no useful turn can be paid.
-        """
-
-    def affords(self, usage: Usage) -> bool:
-        """Whether the budget still pays for an exchange that has used this much so far."""
-
-    def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Hold one of the exchanges that may be under way at once."""
 
 
 class AgentLoop:
@@ -243,7 +198,7 @@ class AgentLoop:
         bound = self.task.limits.max_idle_turns
         if bound is None:
             return None
-        rounds = _last_rounds(self.state.messages, bound + 1)
+        rounds = last_rounds(self.state.messages, bound + 1)
         if len(rounds) <= bound or any(item != rounds[0] for item in rounds):
             return None
         return LoopEnd(status="limit", error=limit_reached("max_idle_turns", bound))
@@ -346,7 +301,7 @@ class AgentLoop:
                 task.limits.max_output_tokens_per_turn,
                 self.host.output_bound(self._caps, self.state.messages),
             ),
-            cache_hint=_cache_hint(self._caps, self.state.messages),
+            cache_hint=cache_hint(self._caps, self.state.messages),
             provider_options=self._provider_options(),
         )
 
@@ -376,7 +331,8 @@ class AgentLoop:
     def _ask_for_json(self, schema: SchemaContract) -> None:
         last = self.state.messages.pop()
         text = "".join(getattr(part, "text", "") for part in last.parts)
-        self.state.messages.append(Msg.text("user", f"{text}\n\n{structured.schema_instruction(schema)}"))
+        asked = TextPart(text=f"{text}\n\n{structured.schema_instruction(schema)}")
+        self.state.messages.append(Msg(role="user", parts=(asked, *self.task.media)))
 
     def _failed(self, turn: Turn) -> LoopEnd:
         fatal = turn.failure if isinstance(turn.failure, (VcrMissError, ConfigError)) else None
@@ -393,26 +349,3 @@ def _smaller(left: int | None, right: int | None) -> int | None:
     if left is None or right is None:
         return right if left is None else left
     return min(left, right)
-
-
-def _cache_hint(caps: ModelCaps, messages: Sequence[Msg]) -> Any:
-    if caps.prompt_caching != "explicit":
-        return None
-    last = (
-        sum(message.role != "system" for message in messages) - 1
-    )  # system messages are a place of their own
-    places: list[Any] = ["tools", "system", {"messageIndex": last}]
-    return {"breakpoints": [{"after": place, "ttl": "5m"} for place in places]}
-
-
-def _last_rounds(messages: Sequence[Msg], count: int) -> list[Any]:
-    """Return what the last model turns asked of tools and were told, newest first."""
-    rounds: list[Any] = []
-    for at in range(len(messages) - 1, 0, -2):
-        answers, turn = messages[at], messages[at - 1]
-        if len(rounds) == count or answers.role != "tool" or turn.role != "assistant":
-            break
-        calls = [(part.name, part.args) for part in turn.parts if isinstance(part, ToolCallPart)]
-        told = [part.result for part in answers.parts if isinstance(part, ToolResultPart)]
-        rounds.append((calls, told))
-    return rounds

@@ -12,7 +12,10 @@ from rulvar.agents import Agent, Limits, StreamPolicy
 from rulvar.testing.script import scripted_model
 
 GRANTS = {"model:scripted", "tool:orders.lookup", "effect:read"}
-LOOK_UP = {"type": "tool_calls", "calls": [{"id": "c1", "tool_id": "orders.lookup", "input": {"order_id": "A1"}}]}
+LOOK_UP = {
+    "type": "tool_calls",
+    "calls": [{"id": "c1", "tool_id": "orders.lookup", "input": {"order_id": "A1"}}],
+}
 
 
 def support(model: Any, orders: Orders, **options: Any) -> Agent[Any]:
@@ -82,7 +85,8 @@ async def test_s46_an_assertion_in_a_step() -> None:
 
 async def test_s47_cost() -> None:
     model = scripted_model(
-        [{"type": "final", "output": {"reply": "Done."}, "usage": {"cost_micros": 1200}}], max_cost_micros=5000
+        [{"type": "final", "output": {"reply": "Done."}, "usage": {"cost_micros": 1200}}],
+        max_cost_micros=5000,
     )
     told = await run(support(model, Orders(), limits=Limits(max_cost_micros=10_000)))
     assert told.outcome.status == "ok"
@@ -93,7 +97,8 @@ async def test_s47_cost() -> None:
 @pytest.mark.parametrize("ceiling", [{"limits": Limits.strict()}, {"budget_usd": 0}])
 async def test_s48_a_ceiling_of_zero(ceiling: dict[str, Any]) -> None:
     model = scripted_model(
-        [{"type": "final", "output": {"reply": "Done."}, "usage": {"cost_micros": 1200}}], max_cost_micros=5000
+        [{"type": "final", "output": {"reply": "Done."}, "usage": {"cost_micros": 1200}}],
+        max_cost_micros=5000,
     )
     options = {"limits": ceiling.pop("limits")} if "limits" in ceiling else {}
     told = await run(support(model, Orders(), **options), **ceiling)
@@ -134,7 +139,12 @@ async def test_s51_a_streamed_answer() -> None:
 
 async def test_s52_a_limit_of_tool_calls() -> None:
     orders = Orders()
-    again = {"type": "tool_calls", "calls": [{"id": "c2", "tool_id": "orders.lookup", "input": {"order_id": "A2"}}]}
-    told = await run(support(scripted_model([LOOK_UP, again, answer]), orders, limits=Limits(max_tool_calls=1)))
+    again = {
+        "type": "tool_calls",
+        "calls": [{"id": "c2", "tool_id": "orders.lookup", "input": {"order_id": "A2"}}],
+    }
+    told = await run(
+        support(scripted_model([LOOK_UP, again, answer]), orders, limits=Limits(max_tool_calls=1))
+    )
     assert (told.outcome.status, told.code) == ("error", "limit_exceeded")
     assert orders.executions["orders.lookup"] == 1
