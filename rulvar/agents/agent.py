@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -84,7 +84,7 @@ class Agent(Generic[T]):
             )
         try:
             self._resolve()
-            check_agent(self, self.adapter)
+            check_agent(self, None if self.adapter is None else self.model)
             self._set("__workflow__", agent_workflow(self))
         except ConfigError as error:
             raise invalid_config(self.id, error) from None
@@ -128,14 +128,14 @@ def check_agent(agent: Agent[Any], model: Any) -> None:
     """
     if model is None:
         return
-    adapter, reference = _model(model)
-    check = getattr(adapter, "check_agent", None)
     try:
-        _check_caps(agent, adapter.caps(reference.partition(":")[2]))
+        adapter, chosen = _adapter(model)
+        name, check = chosen or agent.model_name, getattr(adapter, "check_agent", None)
+        _check_caps(agent, adapter.caps(name))
         if check is not None:
             output = None if agent.output_contract is None else agent.output_contract.json
             contracts: tuple[ToolContract, ...] = agent.toolset.contracts
-            check(contracts, output, model=reference.partition(":")[2], media=agent.media)
+            check(contracts, output, model=name, media=agent.media)
     except ConfigError as error:
         raise invalid_config(agent.id, error) from None
 
@@ -194,14 +194,8 @@ def _model(model: Any) -> tuple[Any, str]:
         if not all(model.partition(":")):
             raise ConfigError(f"model {model!r}: expected 'adapter:model'", data={"field": "model"})
         return None, model
-    adapter = getattr(model, "adapter", model)
-    name = getattr(model, "name", None) if adapter is not model else getattr(model, "default_model", None)
-    if not callable(getattr(adapter, "stream", None)) or not isinstance(getattr(adapter, "id", None), str):
-        raise ConfigError(
-            f"model: {type(model).__name__} is no adapter; it needs id, caps() and stream()",
-            data={"field": "model"},
-        )
-    if not isinstance(name, str) or not name:
+    adapter, name = _adapter(model)
+    if name is None:
         raise ConfigError(
             f"model: adapter {adapter.id!r} serves many models; make it with model='name', or pass "
             "adapter.model('name')",
@@ -210,7 +204,14 @@ def _model(model: Any) -> tuple[Any, str]:
     return adapter, f"{adapter.id}:{name}"
 
 
-def input_facts(agent: Agent[Any]) -> Mapping[str, Any]:
-    """Return what is known of an agent's input, for a tool that calls it."""
-    contract = agent.input_contract
-    return contract.json if contract is not None and isinstance(contract.json, dict) else {}
+def _adapter(model: Any) -> tuple[Any, str | None]:
+    """Return the adapter behind a model, and which of its models is meant; None when nothing says so."""
+    bound = getattr(model, "adapter", None)
+    adapter = model if bound is None else bound
+    name = getattr(model, "default_model" if bound is None else "name", None)
+    if not callable(getattr(adapter, "stream", None)) or not isinstance(getattr(adapter, "id", None), str):
+        raise ConfigError(
+            f"model: {type(model).__name__} is no adapter; it needs id, caps() and stream()",
+            data={"field": "model"},
+        )
+    return adapter, name if isinstance(name, str) and name else None

@@ -58,9 +58,21 @@ def strict_issues(schema: Any) -> list[StrictIssue]:
 
     The rules hold at the root, which must be an object, and for every schema below it.
     """
+    schema = _rooted(schema)
     if not isinstance(schema, Mapping) or not _is_object(schema):
         return [StrictIssue("", "the root must be an object")]
     return [issue for pointer, node in _nodes(schema, "") for issue in _node_issues(node, pointer)]
+
+
+def _rooted(schema: Any) -> Any:
+    """Return a schema whose root stands where it is, and not behind a reference to a definition."""
+    ref = schema.get("$ref") if isinstance(schema, Mapping) else None
+    if not isinstance(ref, str) or not ref.startswith("#/$defs/"):
+        return schema
+    target = schema.get("$defs", {}).get(ref.removeprefix("#/$defs/"))
+    if not isinstance(target, Mapping):
+        return schema
+    return {**target, **{name: value for name, value in schema.items() if name != "$ref"}}
 
 
 def _node_issues(node: Mapping[str, Any], pointer: str) -> Iterator[StrictIssue]:
@@ -133,7 +145,7 @@ def closed_schema(schema: Any) -> Any:
 
     What may be left out stays so: a schema that is not strict for another reason is not made strict.
     """
-    return _with_closed_objects(schema)
+    return _with_closed_objects(_rooted(schema))
 
 
 def _with_closed_objects(node: Any) -> Any:
@@ -169,7 +181,7 @@ def strict_schema(schema: Any) -> dict[str, Any]:
         SchemaError: an open object, which strict mode cannot express; the message has its JSON pointer.
     """
     contract = schema_contract(schema, "strict_schema")
-    made = _closed(contract.json, "")
+    made = _closed(_rooted(contract.json), "")
     if not isinstance(made, dict):
         raise SchemaError("strict_schema: the schema is not an object")
     return made
