@@ -11,6 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rulvar.agents.agent import Agent as Agent
+    from rulvar.agents.agent import check_agent as check_agent
+    from rulvar.agents.delegate import agent_as_tool as agent_as_tool
+    from rulvar.agents.delegate import with_preflight as with_preflight
+    from rulvar.agents.guards import AgentGuards as AgentGuards
+    from rulvar.agents.guards import Rewrite as Rewrite
+    from rulvar.agents.hooks import Hook as Hook
+    from rulvar.agents.limits import Limits as Limits
+    from rulvar.agents.stream import StreamPolicy as StreamPolicy
     from rulvar.contracts.capabilities import ModelCaps as ModelCaps
     from rulvar.contracts.capabilities import ModelPricing as ModelPricing
     from rulvar.contracts.events import Event as Event
@@ -81,11 +90,13 @@ if TYPE_CHECKING:
     from rulvar.contracts.stream import (
         WireError as WireError,
     )
+    from rulvar.contracts.strictness import strict_schema as strict_schema
     from rulvar.contracts.usage import Usage as Usage
     from rulvar.engine.ctx import Ctx as Ctx
     from rulvar.engine.engine import Engine as Engine
     from rulvar.engine.handle import ResumeHandle as ResumeHandle
     from rulvar.engine.handle import RunHandle as RunHandle
+    from rulvar.engine.inspection import RunView as RunView
     from rulvar.engine.workflow import (
         Workflow as Workflow,
     )
@@ -104,6 +115,8 @@ if TYPE_CHECKING:
     from rulvar.stores.memory import InMemoryStore as InMemoryStore
     from rulvar.stores.transcripts import FileTranscriptStore as FileTranscriptStore
     from rulvar.tools.gate import evaluate_permission as evaluate_permission
+    from rulvar.tools.grants import tool_grants as tool_grants
+    from rulvar.tools.injection import ToolContext as ToolContext
     from rulvar.tools.permissions import Decision as Decision
     from rulvar.tools.permissions import Permissions as Permissions
     from rulvar.tools.permissions import ToolRequest as ToolRequest
@@ -113,6 +126,7 @@ if TYPE_CHECKING:
     from rulvar.tools.tool import (
         Tool as Tool,
     )
+    from rulvar.tools.tool import ToolGuards as ToolGuards
     from rulvar.tools.tool import (
         ToolRefusal as ToolRefusal,
     )
@@ -122,6 +136,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Adapter": "rulvar.contracts.ports.provider",
+    "Agent": "rulvar.agents.agent",
+    "AgentGuards": "rulvar.agents.guards",
     "AgentProfile": "rulvar.runtime.agent",
     "AgentResult": "rulvar.runtime.agent",
     "Backoff": "rulvar.runtime.retry",
@@ -136,8 +152,10 @@ _HOMES = {
     "FileTranscriptStore": "rulvar.stores.transcripts",
     "Finish": "rulvar.contracts.stream",
     "FinishInfo": "rulvar.contracts.stream",
+    "Hook": "rulvar.agents.hooks",
     "InMemoryStore": "rulvar.stores.memory",
     "JsonlFileStore": "rulvar.stores.jsonl",
+    "Limits": "rulvar.agents.limits",
     "ModelCaps": "rulvar.contracts.capabilities",
     "ModelPricing": "rulvar.contracts.capabilities",
     "ModelRetry": "rulvar.tools.tool",
@@ -150,16 +168,21 @@ _HOMES = {
     "ReasoningDelta": "rulvar.contracts.stream",
     "ResumeHandle": "rulvar.engine.handle",
     "RetryPolicy": "rulvar.runtime.retry",
+    "Rewrite": "rulvar.agents.guards",
     "RunHandle": "rulvar.engine.handle",
+    "RunView": "rulvar.engine.inspection",
     "Settled": "rulvar.contracts.outcome",
     "StreamError": "rulvar.contracts.stream",
+    "StreamPolicy": "rulvar.agents.stream",
     "TextDelta": "rulvar.contracts.stream",
     "TextPart": "rulvar.contracts.messages",
     "Tool": "rulvar.tools.tool",
     "ToolCallDelta": "rulvar.contracts.stream",
     "ToolCallEnd": "rulvar.contracts.stream",
     "ToolCallStart": "rulvar.contracts.stream",
+    "ToolContext": "rulvar.tools.injection",
     "ToolContract": "rulvar.contracts.messages",
+    "ToolGuards": "rulvar.tools.tool",
     "ToolRefusal": "rulvar.tools.tool",
     "ToolRequest": "rulvar.tools.permissions",
     "Usage": "rulvar.contracts.usage",
@@ -167,14 +190,21 @@ _HOMES = {
     "UsageUpdate": "rulvar.contracts.stream",
     "WireError": "rulvar.contracts.stream",
     "Workflow": "rulvar.engine.workflow",
+    "agent_as_tool": "rulvar.agents.delegate",
+    "check_agent": "rulvar.agents.agent",
     "define_workflow": "rulvar.engine.workflow",
     "evaluate_permission": "rulvar.tools.gate",
+    "strict_schema": "rulvar.contracts.strictness",
     "tool": "rulvar.tools.tool",
+    "tool_grants": "rulvar.tools.grants",
+    "with_preflight": "rulvar.agents.delegate",
     "workflow": "rulvar.engine.workflow",
 }
 
 __all__ = [
     "Adapter",
+    "Agent",
+    "AgentGuards",
     "AgentProfile",
     "AgentResult",
     "Backoff",
@@ -189,8 +219,10 @@ __all__ = [
     "FileTranscriptStore",
     "Finish",
     "FinishInfo",
+    "Hook",
     "InMemoryStore",
     "JsonlFileStore",
+    "Limits",
     "ModelCaps",
     "ModelPricing",
     "ModelRetry",
@@ -203,16 +235,21 @@ __all__ = [
     "ReasoningDelta",
     "ResumeHandle",
     "RetryPolicy",
+    "Rewrite",
     "RunHandle",
+    "RunView",
     "Settled",
     "StreamError",
+    "StreamPolicy",
     "TextDelta",
     "TextPart",
     "Tool",
     "ToolCallDelta",
     "ToolCallEnd",
     "ToolCallStart",
+    "ToolContext",
     "ToolContract",
+    "ToolGuards",
     "ToolRefusal",
     "ToolRequest",
     "Usage",
@@ -220,9 +257,14 @@ __all__ = [
     "UsageUpdate",
     "WireError",
     "Workflow",
+    "agent_as_tool",
+    "check_agent",
     "define_workflow",
     "evaluate_permission",
+    "strict_schema",
     "tool",
+    "tool_grants",
+    "with_preflight",
     "workflow",
 ]
 

@@ -8,9 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rulvar.agents.agent import check_agent as check_agent
     from rulvar.contracts.redaction import Redactor as Redactor
     from rulvar.contracts.redaction import default_redact as default_redact
     from rulvar.contracts.request_hash import request_hash as request_hash
+    from rulvar.contracts.strictness import strict_schema as strict_schema
     from rulvar.testing.cassette import (
         Cassette as Cassette,
     )
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from rulvar.testing.conformance import (
         adapter_conformance as adapter_conformance,
     )
+    from rulvar.testing.conformance.scenes import adapter_scenes as adapter_scenes
     from rulvar.testing.diagnose import MissDiagnosis as MissDiagnosis
     from rulvar.testing.diagnose import diagnose_miss as diagnose_miss
     from rulvar.testing.engine import TestEngine as TestEngine
@@ -58,9 +61,6 @@ if TYPE_CHECKING:
     )
     from rulvar.testing.fake import (
         FakeAdapter as FakeAdapter,
-    )
-    from rulvar.testing.fake import (
-        scripted_model as scripted_model,
     )
     from rulvar.testing.journal_replay import Replay as Replay
     from rulvar.testing.journal_replay import replay_run as replay_run
@@ -99,6 +99,14 @@ if TYPE_CHECKING:
     from rulvar.testing.responders import (
         fake_wire_error as fake_wire_error,
     )
+    from rulvar.testing.samples import sample_pdf as sample_pdf
+    from rulvar.testing.samples import sample_png as sample_png
+    from rulvar.testing.script import ScriptedModel as ScriptedModel
+    from rulvar.testing.script import ScriptedRequest as ScriptedRequest
+    from rulvar.testing.script import final as final
+    from rulvar.testing.script import scripted_model as scripted_model
+    from rulvar.testing.script import tool_calls as tool_calls
+    from rulvar.tools.grants import tool_grants as tool_grants
 
 _HOMES = {
     "AdapterConformance": "rulvar.testing.conformance",
@@ -117,12 +125,16 @@ _HOMES = {
     "Replay": "rulvar.testing.journal_replay",
     "ReplayAdapter": "rulvar.testing.replayer",
     "ReplayReport": "rulvar.testing.report",
+    "ScriptedModel": "rulvar.testing.script",
+    "ScriptedRequest": "rulvar.testing.script",
     "StoreConformance": "rulvar.testing.conformance",
     "TestEngine": "rulvar.testing.engine",
-    "adapter_conformance": "rulvar.testing.conformance",
+    "adapter_conformance": "rulvar.testing.conformance.adapter",
+    "adapter_scenes": "rulvar.testing.conformance.scenes",
     "assert_called_agent": "rulvar.testing.matchers",
     "assert_under_budget": "rulvar.testing.matchers",
     "cassette_stats": "rulvar.testing.cassette_listing",
+    "check_agent": "rulvar.agents.agent",
     "check_cassette": "rulvar.testing.cassette_check",
     "create_test_engine": "rulvar.testing.engine",
     "default_redact": "rulvar.contracts.redaction",
@@ -130,6 +142,7 @@ _HOMES = {
     "diff_cassettes": "rulvar.testing.cassette_changes",
     "fake_tool_calls": "rulvar.testing.responders",
     "fake_wire_error": "rulvar.testing.responders",
+    "final": "rulvar.testing.script",
     "list_cassettes": "rulvar.testing.cassette_listing",
     "live_test_enabled": "rulvar.testing.live",
     "merge_cassettes": "rulvar.testing.cassette_changes",
@@ -141,7 +154,12 @@ _HOMES = {
     "replay_run": "rulvar.testing.journal_replay",
     "request_hash": "rulvar.contracts.request_hash",
     "run_live_smoke": "rulvar.testing.live",
-    "scripted_model": "rulvar.testing.fake",
+    "sample_pdf": "rulvar.testing.samples",
+    "sample_png": "rulvar.testing.samples",
+    "scripted_model": "rulvar.testing.script",
+    "strict_schema": "rulvar.contracts.strictness",
+    "tool_calls": "rulvar.testing.script",
+    "tool_grants": "rulvar.tools.grants",
 }
 
 __all__ = [
@@ -161,12 +179,16 @@ __all__ = [
     "Replay",
     "ReplayAdapter",
     "ReplayReport",
+    "ScriptedModel",
+    "ScriptedRequest",
     "StoreConformance",
     "TestEngine",
     "adapter_conformance",
+    "adapter_scenes",
     "assert_called_agent",
     "assert_under_budget",
     "cassette_stats",
+    "check_agent",
     "check_cassette",
     "create_test_engine",
     "default_redact",
@@ -174,6 +196,7 @@ __all__ = [
     "diff_cassettes",
     "fake_tool_calls",
     "fake_wire_error",
+    "final",
     "list_cassettes",
     "live_test_enabled",
     "merge_cassettes",
@@ -185,7 +208,12 @@ __all__ = [
     "replay_run",
     "request_hash",
     "run_live_smoke",
+    "sample_pdf",
+    "sample_png",
     "scripted_model",
+    "strict_schema",
+    "tool_calls",
+    "tool_grants",
 ]
 
 
