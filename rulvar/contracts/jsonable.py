@@ -1,6 +1,6 @@
 """Values on their way into the journal: JSON, or something that has one obvious JSON form.
 
-Dataclass instances, pydantic models and msgspec structs are written as JSON objects. Whatever else
+Dataclass instances, pydantic models, msgspec structs and mappings are written as JSON objects. Whatever else
 JSON cannot hold is refused with the path of the field, so that the first run and every replay see
 the same value.
 """
@@ -8,6 +8,7 @@ the same value.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -67,6 +68,8 @@ def _plain(value: Any, depth: int) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return {item.name: _plain(getattr(value, item.name), depth + 1) for item in fields}
+    if isinstance(value, Mapping):
+        return {key: _plain(item, depth + 1) for key, item in value.items()}
     dump = getattr(value, "model_dump", None)
     if callable(dump) and hasattr(type(value), "model_fields"):
         return dump(mode="json")

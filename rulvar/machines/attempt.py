@@ -32,7 +32,14 @@ from rulvar.machines.definition import Transition
 from rulvar.machines.document import Document
 from rulvar.machines.names import child_id
 from rulvar.machines.saving import DocumentMaker
-from rulvar.machines.state import Draft, close_draft, open_draft, patch_between
+from rulvar.machines.state import (
+    Draft,
+    apply_patch,
+    close_draft,
+    open_draft,
+    patch_between,
+    same_json,
+)
 from rulvar.tools.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -63,13 +70,8 @@ class TransitionAttempt:
         self.number = progress.attempts.get(definition.name, 0)
         self.is_over = False
         self.state: Any = open_draft(progress.state, driver.definition.state_type)
-        self.result: Any = (
-            Draft()
-            if progress.result is None
-            else Draft(open_draft(progress.result, None))
-            if isinstance(progress.result, dict)
-            else progress.result
-        )
+        before = progress.result
+        self.result: Any = Draft(before) if before is None or isinstance(before, dict) else before
         self.exception: BaseException | None = None
         self.stopped: ControlFlow | None = None
         self._replaced = False
@@ -109,10 +111,14 @@ class TransitionAttempt:
 
     # -- what the body asks --------------------------------------------------------------
 
+    def replace_state(self, value: Any) -> None:
+        """Put another state in the place of the one so far."""
+        self.state = dict(value) if isinstance(value, Mapping) else value
+
     def replace_result(self, value: Any) -> None:
         """Put another result in the place of the one so far."""
         self._replaced = True
-        self.result = Draft(value) if type(value) is dict else value
+        self.result = Draft(value) if isinstance(value, dict) else value
 
     def save(
         self,
@@ -213,11 +219,11 @@ class TransitionAttempt:
             return self.failed(stopped.error)
         except (ControlFlow, asyncio.CancelledError):
             raise
-        except Exception:
-            if isinstance(self.run.stop_error, ReplayDriftError):  # the body made another error of it
-                error = self.run.stop_error
-                self.stopped = ReplayStopped(error)
+        except Exception as error:
             self.exception = error
+            if isinstance(self.run.stop_error, ReplayDriftError):  # the body made another error of it
+                self.stopped = ReplayStopped(self.run.stop_error)
+                return self.failed(self.run.stop_error)
             return self.failed(error)
         finally:
             CURRENT_PLACE.reset(token)
@@ -245,9 +251,13 @@ class TransitionAttempt:
 
     def _committed(self) -> Commit:
         progress, name = self.driver.progress, self.transition
-        state = close_draft(self.state, f"state after transition {name!r}")
+        what = f"state after transition {name!r}"
+        if isinstance(self.state, Draft):
+            patch = self.state.patch(what)
+        else:
+            patch = patch_between(progress.state, close_draft(self.state, what))
         contract = self.driver.definition.state
-        issues = [] if contract is None else contract.issues(state)
+        issues = [] if contract is None else contract.issues(apply_patch(progress.state, patch))
         if issues:
             path = "".join(f"[{part!r}]" for part in issues[0].path)
             raise InvalidOutputError(
@@ -260,19 +270,21 @@ class TransitionAttempt:
             from_=self.definition.from_,
             to=self.definition.to,
             attempt=self.number,
-            state=patch_between(progress.state, state),
+            state=patch,
             result=self._result_patch(),
             documents=tuple(self._documents),
             children=tuple(self._children),
         )
 
     def _result_patch(self) -> dict[str, Any]:
+        if isinstance(self.result, Draft) and not self._replaced:
+            return self.result.patch(f"result after transition {self.transition!r}")
         before = self.driver.progress.result
         after = journal_value(self.result, f"result after transition {self.transition!r}")
         if isinstance(after, dict) and (before is None or isinstance(before, dict)):
             patch = patch_between(before or {}, after)
-            return {"replace": {}} if self._replaced and before is None and not patch else patch
-        return {"replace": after} if after != before or type(after) is not type(before) else {}
+            return {"replace": {}} if before is None and not patch else patch
+        return {} if same_json(before, after) else {"replace": after}
 
     def failed(self, error: BaseException, *, skipped: bool = False) -> Commit:
         """Return the commit of a failure: another attempt, the error place, or where it was."""

@@ -148,7 +148,9 @@ class Children:
     async def _outcome(self, launch: Launch) -> _Callback:
         child = self._driver.workflows.get(launch.workflow, launch.workflow)
         try:
-            data = await run_child(self._driver.run, child, launch.args, None, None, launch.scope)
+            data = await run_child(
+                self._driver.run, child, launch.args, None, None, scope=launch.scope, counts_depth=False
+            )
         except (asyncio.CancelledError, ControlFlow):
             raise
         except Exception as error:

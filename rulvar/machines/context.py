@@ -75,7 +75,7 @@ class MachineCtx(Ctx):
     @state.setter
     def state(self, value: Any) -> None:
         self._attempt.check()
-        self._attempt.state = value
+        self._attempt.replace_state(value)
 
     @property
     def result(self) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ from rulvar.machines.definition import Definition
 from rulvar.machines.mentions import Mentions, find_mentions
 from rulvar.machines.run import MachineRun
 from rulvar.machines.settled import admit_settled
-from rulvar.machines.state import Frozen, close_draft, open_draft
+from rulvar.machines.state import Frozen
 
 __all__ = ["StateMachine"]
 
@@ -93,15 +92,10 @@ class _Compiled:
         """What the machine's code mentions; found when it first runs, once every name is bound."""
         return find_mentions([self.definition.machine])
 
-    @cached_property
-    def initial(self) -> Mapping[str, Any]:
-        """The state before the first transition: the defaults of its type."""
-        return close_draft(open_draft({}, self.definition.state_type), "initial state")
-
     async def run(self, ctx: Ctx, args: Any) -> Any:
         """Drive the machine."""
         given = Frozen(args) if isinstance(args, dict) else args
-        return await MachineRun(run_of(ctx), self.definition, given, self.mentions, self.initial).drive()
+        return await MachineRun(run_of(ctx), self.definition, given, self.mentions).drive()
 
     def admit(self, entries: list[JournalEntry], way: Pending, value: Any) -> Any:
         """Check an answer to a run that is not live; see ``engine.answers``."""

@@ -92,6 +92,8 @@ class Parks:
         }
         entry = await suspend_entry(run, place, "external", place.scope, hashed, value)
         self._announce(key, entry.seq, ways, status)
+        if status == "waiting":
+            driver.settled(status, list(transitions))
         return Operation(entry)
 
     def _announce(self, key: str, seq: int, ways: Sequence[Transition], status: str) -> None:

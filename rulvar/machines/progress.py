@@ -38,6 +38,10 @@ class Documents:
         self._listed.append(document)
         return None
 
+    def has(self, key: str) -> bool:
+        """Whether there is a document of that key."""
+        return key in self._keys
+
     def find(self, name_or_key: str) -> Document | None:
         """Return the latest document of that name or key, or None."""
         return next((item for item in reversed(self._listed) if name_or_key in (item.name, item.key)), None)
@@ -60,9 +64,9 @@ class Progress:
 
     __slots__ = ("attempts", "documents", "failure", "last", "place", "result", "saved", "state")
 
-    def __init__(self, state: Mapping[str, Any]) -> None:
+    def __init__(self) -> None:
         self.place = START
-        self.state: dict[str, Any] = dict(state)
+        self.state: dict[str, Any] = {}
         self.result: Any = None
         self.documents = Documents()
         self.failure: Commit | None = None

@@ -7,7 +7,7 @@ not run; a transition that had not been committed runs again, and its finished c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from rulvar.contracts.jsonable import fragment, journal_form
@@ -44,9 +44,7 @@ class MachineRun:
         path: what tells the keys of its parks from those of other machines in the run.
     """
 
-    def __init__(
-        self, run: Run, definition: Definition, args: Any, mentions: Mentions, initial: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, run: Run, definition: Definition, args: Any, mentions: Mentions) -> None:
         place = run.place()
         self.run = run
         self.definition = definition
@@ -55,7 +53,7 @@ class MachineRun:
         self.span = place.span
         self.run_id = run.run_id if not place.scope else child_id(run.run_id, "", place.scope)
         self.path = "" if not place.scope else self.run_id.removeprefix(f"{run.run_id}.") + "/"
-        self.progress = Progress(initial)
+        self.progress = Progress()
         self.machine = _instantiate(definition.machine, run)
         self.workflows: dict[str, Any] = dict(mentions.workflows)
         self.parks = Parks(self)
@@ -86,6 +84,7 @@ class MachineRun:
                     break
                 await self._fire(*step)
             await self.children.settle()
+            self.settled("completed")
             return self.progress.result
         except asyncio.CancelledError:
             cancelled = True
@@ -116,6 +115,7 @@ class MachineRun:
             chosen, given = answer
             return chosen, given if chosen.wait else None
         await self.children.settle()
+        self.settled("failed", [item.name for item in ways])
         assert failure.error is not None
         error = dict(failure.error)
         raise TransitionError(
@@ -129,6 +129,17 @@ class MachineRun:
                 "availableTransitions": [item.name for item in ways],
             },
         ) from self._exception
+
+    def settled(self, status: str, available: Sequence[str] | None = None) -> None:
+        """Tell listeners that the machine parks or ends."""
+        facts: dict[str, Any] = {
+            "workflow": self.definition.name,
+            "status": status,
+            "place": self.progress.place,
+        }
+        if available is not None:
+            facts["availableTransitions"] = list(available)
+        self.run.bus.emit("run:settled", self.span, None, facts)
 
     # -- firing --------------------------------------------------------------------------
 
@@ -204,6 +215,9 @@ class MachineRun:
             facts["willRetry"] = commit.will_retry
         name = "transition:end" if commit.error is None else "transition:error"
         self.run.bus.emit(name, self.span, None, facts, replayed)
+        for launch in commit.children:
+            queued = {"workflow": launch.workflow, "scope": launch.scope, "transition": item.name}
+            self.run.bus.emit("child:queued", self.span, None, queued, replayed)
 
     async def _pause(self) -> None:
         """Wait until the next attempt of what has failed is due."""

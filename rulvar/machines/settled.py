@@ -13,7 +13,6 @@ from rulvar.machines.commit import Commit
 from rulvar.machines.definition import Definition
 from rulvar.machines.mentions import Mentions
 from rulvar.machines.progress import Progress
-from rulvar.machines.state import close_draft, open_draft
 
 __all__ = ["admit_settled", "commits_of", "progress_of"]
 
@@ -34,13 +33,13 @@ def admit_settled(
     owner = _owner(definition, mentions, entries, way.scope)
     if owner is None:
         return admit_answer(way, value)
-    progress = progress_of(owner, entries, way.scope)
+    progress = progress_of(entries, way.scope)
     return admit(owner, owner.machine(), progress.place, progress.state, way, value)
 
 
-def progress_of(definition: Definition, entries: Iterable[JournalEntry], scope: str) -> Progress:
+def progress_of(entries: Iterable[JournalEntry], scope: str) -> Progress:
     """Return where the machine of a scope stands."""
-    progress = Progress(close_draft(open_draft({}, definition.state_type), "initial state"))
+    progress = Progress()
     for commit in commits_of(entries, scope):
         progress.apply(commit)
     return progress

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
@@ -26,8 +26,50 @@ __all__ = [
 ]
 
 
-class Draft(dict[str, Any]):
-    """A mapping whose items are attributes as well: ``draft.turns += 1`` and ``draft["turns"] += 1``."""
+class Draft(MutableMapping[str, Any]):
+    """A mapping to work on: its items are attributes as well (``draft.turns += 1``).
+
+    What it stands on is never changed: a list or an object is copied when it is first looked at, so that
+    a transition costs what it touches, however large the state is.
+    """
+
+    __slots__ = ("_base", "_gone", "_own")
+
+    def __init__(self, base: Mapping[str, Any] | None = None) -> None:
+        object.__setattr__(self, "_base", base or {})
+        object.__setattr__(self, "_own", {})
+        object.__setattr__(self, "_gone", set())
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._own:
+            return self._own[name]
+        if name in self._gone or name not in self._base:
+            raise KeyError(name)
+        value = self._base[name]
+        if isinstance(value, (dict, list)):
+            value = self._own[name] = copy_json(value)
+        return value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._gone.discard(name)
+        self._own[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        self._own.pop(name, None)
+        if name in self._base:
+            self._gone.add(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or (name in self._base and name not in self._gone)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (name for name in self._base if name not in self._gone)
+        yield from (name for name in self._own if name not in self._base)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -44,6 +86,28 @@ class Draft(dict[str, Any]):
             del self[name]
         except KeyError:
             raise AttributeError(name) from None
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def patch(self, what: str) -> dict[str, Any]:
+        """Return what was changed, per top-level key.
+
+        Raises:
+            NonSerializableValueError: a value that JSON cannot hold; names it.
+        """
+        own = decode_json(journal_form(self._own, what)) if self._own else {}
+        patch: dict[str, Any] = {}
+        changed = {
+            name: value
+            for name, value in own.items()
+            if name not in self._base or not same_json(self._base[name], value)
+        }
+        if changed:
+            patch["set"] = changed
+        if self._gone:
+            patch["unset"] = [name for name in self._base if name in self._gone]
+        return patch
 
 
 class Frozen(Mapping[str, Any]):
@@ -78,9 +142,8 @@ class Frozen(Mapping[str, Any]):
 
 
 def open_draft(state: Mapping[str, Any], kind: type | None) -> Any:
-    """Return a copy of a state to work on: an instance of its type, or a mapping."""
-    copy = copy_json(dict(state))
-    return Draft(copy) if kind is None else _instance(kind, copy)
+    """Return a state to work on: an instance of its type, or a mapping over it."""
+    return Draft(state) if kind is None else _instance(kind, copy_json(dict(state)))
 
 
 def copy_json(value: Any) -> Any:

@@ -13,92 +13,55 @@ if TYPE_CHECKING:
     from rulvar.contracts.redaction import default_redact as default_redact
     from rulvar.contracts.request_hash import request_hash as request_hash
     from rulvar.contracts.strictness import strict_schema as strict_schema
-    from rulvar.testing.cassette import (
-        Cassette as Cassette,
-    )
-    from rulvar.testing.cassette import (
-        CassetteHeader as CassetteHeader,
-    )
-    from rulvar.testing.cassette import (
-        CassetteRow as CassetteRow,
-    )
-    from rulvar.testing.cassette import (
-        read_cassette as read_cassette,
-    )
-    from rulvar.testing.cassette_changes import (
-        diff_cassettes as diff_cassettes,
-    )
-    from rulvar.testing.cassette_changes import (
-        merge_cassettes as merge_cassettes,
-    )
-    from rulvar.testing.cassette_changes import (
-        prune_cassette as prune_cassette,
-    )
+    from rulvar.machines.recording import ToolFixture as ToolFixture
+    from rulvar.machines.recording import load_fixture as load_fixture
+    from rulvar.testing.answers import failure as failure
+    from rulvar.testing.answers import queue as queue
+    from rulvar.testing.cassette import Cassette as Cassette
+    from rulvar.testing.cassette import CassetteHeader as CassetteHeader
+    from rulvar.testing.cassette import CassetteRow as CassetteRow
+    from rulvar.testing.cassette import read_cassette as read_cassette
+    from rulvar.testing.cassette_changes import diff_cassettes as diff_cassettes
+    from rulvar.testing.cassette_changes import merge_cassettes as merge_cassettes
+    from rulvar.testing.cassette_changes import prune_cassette as prune_cassette
     from rulvar.testing.cassette_check import CassetteFinding as CassetteFinding
     from rulvar.testing.cassette_check import check_cassette as check_cassette
-    from rulvar.testing.cassette_listing import (
-        cassette_stats as cassette_stats,
-    )
-    from rulvar.testing.cassette_listing import (
-        list_cassettes as list_cassettes,
-    )
-    from rulvar.testing.conformance import (
-        AdapterConformance as AdapterConformance,
-    )
-    from rulvar.testing.conformance import (
-        StoreConformance as StoreConformance,
-    )
-    from rulvar.testing.conformance import (
-        adapter_conformance as adapter_conformance,
-    )
+    from rulvar.testing.cassette_listing import cassette_stats as cassette_stats
+    from rulvar.testing.cassette_listing import list_cassettes as list_cassettes
+    from rulvar.testing.clock import TestClock as TestClock
+    from rulvar.testing.conformance import AdapterConformance as AdapterConformance
+    from rulvar.testing.conformance import StoreConformance as StoreConformance
+    from rulvar.testing.conformance.adapter import adapter_conformance as adapter_conformance
     from rulvar.testing.conformance.scenes import adapter_scenes as adapter_scenes
+    from rulvar.testing.coverage import Coverage as Coverage
+    from rulvar.testing.coverage import coverage as coverage
     from rulvar.testing.diagnose import MissDiagnosis as MissDiagnosis
     from rulvar.testing.diagnose import diagnose_miss as diagnose_miss
+    from rulvar.testing.doubles import contract_fake as contract_fake
+    from rulvar.testing.doubles import tool_mock as tool_mock
     from rulvar.testing.engine import TestEngine as TestEngine
     from rulvar.testing.engine import create_test_engine as create_test_engine
-    from rulvar.testing.fake import (
-        FAKE_MODEL_REF as FAKE_MODEL_REF,
-    )
-    from rulvar.testing.fake import (
-        FakeAdapter as FakeAdapter,
-    )
+    from rulvar.testing.fake import FAKE_MODEL_REF as FAKE_MODEL_REF
+    from rulvar.testing.fake import FakeAdapter as FakeAdapter
     from rulvar.testing.journal_replay import Replay as Replay
     from rulvar.testing.journal_replay import replay_run as replay_run
-    from rulvar.testing.live import (
-        MAX_LIVE_SMOKE_ATTEMPTS as MAX_LIVE_SMOKE_ATTEMPTS,
-    )
-    from rulvar.testing.live import (
-        MAX_LIVE_SMOKE_DELAY_MS as MAX_LIVE_SMOKE_DELAY_MS,
-    )
-    from rulvar.testing.live import (
-        LiveSmoke as LiveSmoke,
-    )
-    from rulvar.testing.live import (
-        live_test_enabled as live_test_enabled,
-    )
-    from rulvar.testing.live import (
-        run_live_smoke as run_live_smoke,
-    )
-    from rulvar.testing.matchers import (
-        assert_called_agent as assert_called_agent,
-    )
-    from rulvar.testing.matchers import (
-        assert_under_budget as assert_under_budget,
-    )
+    from rulvar.testing.live import MAX_LIVE_SMOKE_ATTEMPTS as MAX_LIVE_SMOKE_ATTEMPTS
+    from rulvar.testing.live import MAX_LIVE_SMOKE_DELAY_MS as MAX_LIVE_SMOKE_DELAY_MS
+    from rulvar.testing.live import LiveSmoke as LiveSmoke
+    from rulvar.testing.live import live_test_enabled as live_test_enabled
+    from rulvar.testing.live import run_live_smoke as run_live_smoke
+    from rulvar.testing.machine import run_workflow as run_workflow
+    from rulvar.testing.matchers import assert_called_agent as assert_called_agent
+    from rulvar.testing.matchers import assert_under_budget as assert_under_budget
     from rulvar.testing.recorder import record as record
     from rulvar.testing.replayer import ReplayAdapter as ReplayAdapter
     from rulvar.testing.replayer import replay as replay
     from rulvar.testing.report import ReplayReport as ReplayReport
     from rulvar.testing.report import read_report as read_report
-    from rulvar.testing.responders import (
-        FakeCall as FakeCall,
-    )
-    from rulvar.testing.responders import (
-        fake_tool_calls as fake_tool_calls,
-    )
-    from rulvar.testing.responders import (
-        fake_wire_error as fake_wire_error,
-    )
+    from rulvar.testing.responders import FakeCall as FakeCall
+    from rulvar.testing.responders import fake_tool_calls as fake_tool_calls
+    from rulvar.testing.responders import fake_wire_error as fake_wire_error
+    from rulvar.testing.run import TestRun as TestRun
     from rulvar.testing.samples import sample_pdf as sample_pdf
     from rulvar.testing.samples import sample_png as sample_png
     from rulvar.testing.script import ScriptedModel as ScriptedModel
@@ -106,6 +69,7 @@ if TYPE_CHECKING:
     from rulvar.testing.script import final as final
     from rulvar.testing.script import scripted_model as scripted_model
     from rulvar.testing.script import tool_calls as tool_calls
+    from rulvar.testing.traces import diff_traces as diff_traces
     from rulvar.tools.grants import tool_grants as tool_grants
 
 _HOMES = {
@@ -114,6 +78,7 @@ _HOMES = {
     "CassetteFinding": "rulvar.testing.cassette_check",
     "CassetteHeader": "rulvar.testing.cassette",
     "CassetteRow": "rulvar.testing.cassette",
+    "Coverage": "rulvar.testing.coverage",
     "FAKE_MODEL_REF": "rulvar.testing.fake",
     "FakeAdapter": "rulvar.testing.fake",
     "FakeCall": "rulvar.testing.responders",
@@ -128,7 +93,10 @@ _HOMES = {
     "ScriptedModel": "rulvar.testing.script",
     "ScriptedRequest": "rulvar.testing.script",
     "StoreConformance": "rulvar.testing.conformance",
+    "TestClock": "rulvar.testing.clock",
     "TestEngine": "rulvar.testing.engine",
+    "TestRun": "rulvar.testing.run",
+    "ToolFixture": "rulvar.machines.recording",
     "adapter_conformance": "rulvar.testing.conformance.adapter",
     "adapter_scenes": "rulvar.testing.conformance.scenes",
     "assert_called_agent": "rulvar.testing.matchers",
@@ -136,17 +104,23 @@ _HOMES = {
     "cassette_stats": "rulvar.testing.cassette_listing",
     "check_agent": "rulvar.agents.agent",
     "check_cassette": "rulvar.testing.cassette_check",
+    "contract_fake": "rulvar.testing.doubles",
+    "coverage": "rulvar.testing.coverage",
     "create_test_engine": "rulvar.testing.engine",
     "default_redact": "rulvar.contracts.redaction",
     "diagnose_miss": "rulvar.testing.diagnose",
     "diff_cassettes": "rulvar.testing.cassette_changes",
+    "diff_traces": "rulvar.testing.traces",
+    "failure": "rulvar.testing.answers",
     "fake_tool_calls": "rulvar.testing.responders",
     "fake_wire_error": "rulvar.testing.responders",
     "final": "rulvar.testing.script",
     "list_cassettes": "rulvar.testing.cassette_listing",
     "live_test_enabled": "rulvar.testing.live",
+    "load_fixture": "rulvar.machines.recording",
     "merge_cassettes": "rulvar.testing.cassette_changes",
     "prune_cassette": "rulvar.testing.cassette_changes",
+    "queue": "rulvar.testing.answers",
     "read_cassette": "rulvar.testing.cassette",
     "read_report": "rulvar.testing.report",
     "record": "rulvar.testing.recorder",
@@ -154,12 +128,14 @@ _HOMES = {
     "replay_run": "rulvar.testing.journal_replay",
     "request_hash": "rulvar.contracts.request_hash",
     "run_live_smoke": "rulvar.testing.live",
+    "run_workflow": "rulvar.testing.machine",
     "sample_pdf": "rulvar.testing.samples",
     "sample_png": "rulvar.testing.samples",
     "scripted_model": "rulvar.testing.script",
     "strict_schema": "rulvar.contracts.strictness",
     "tool_calls": "rulvar.testing.script",
     "tool_grants": "rulvar.tools.grants",
+    "tool_mock": "rulvar.testing.doubles",
 }
 
 __all__ = [
@@ -171,6 +147,7 @@ __all__ = [
     "CassetteFinding",
     "CassetteHeader",
     "CassetteRow",
+    "Coverage",
     "FakeAdapter",
     "FakeCall",
     "LiveSmoke",
@@ -182,7 +159,10 @@ __all__ = [
     "ScriptedModel",
     "ScriptedRequest",
     "StoreConformance",
+    "TestClock",
     "TestEngine",
+    "TestRun",
+    "ToolFixture",
     "adapter_conformance",
     "adapter_scenes",
     "assert_called_agent",
@@ -190,17 +170,23 @@ __all__ = [
     "cassette_stats",
     "check_agent",
     "check_cassette",
+    "contract_fake",
+    "coverage",
     "create_test_engine",
     "default_redact",
     "diagnose_miss",
     "diff_cassettes",
+    "diff_traces",
+    "failure",
     "fake_tool_calls",
     "fake_wire_error",
     "final",
     "list_cassettes",
     "live_test_enabled",
+    "load_fixture",
     "merge_cassettes",
     "prune_cassette",
+    "queue",
     "read_cassette",
     "read_report",
     "record",
@@ -208,12 +194,14 @@ __all__ = [
     "replay_run",
     "request_hash",
     "run_live_smoke",
+    "run_workflow",
     "sample_pdf",
     "sample_png",
     "scripted_model",
     "strict_schema",
     "tool_calls",
     "tool_grants",
+    "tool_mock",
 ]
 
 

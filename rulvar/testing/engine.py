@@ -29,7 +29,7 @@ class TestEngine(Engine):
     store: InMemoryStore
 
 
-class _ImpatientClock(SystemClock):
+class ImpatientClock(SystemClock):
     """Wall time, but nobody waits: retries in tests are immediate."""
 
     __slots__ = ()
@@ -66,7 +66,7 @@ def create_test_engine(
     fake = FakeAdapter(agents=agents or {}, caps_overrides=caps_overrides)
     known: dict[str, Any] = {name: {} for name in agents or {} if name != "*"}
     known.update(profiles or {})
-    options.setdefault("clock", _ImpatientClock())
+    options.setdefault("clock", ImpatientClock())
     engine = TestEngine(
         adapters=[fake, *adapters], profiles=known, routing={**fake_routing(), **(routing or {})}, **options
     )

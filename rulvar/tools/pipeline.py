@@ -324,7 +324,10 @@ class _Execution:
     def _failed(
         self, error: RulvarError, execution: Any, spent: int, held: int, exception: BaseException | None
     ) -> ToolRun:
-        return ToolRun(receipt=self._settle(spent, held, execution), error=error, exception=exception)
+        # what a fixture of the call says: it failed, with the text that is public
+        raw = None if self.raised is None else ToolEnvelope(error=error.message)
+        receipt = self._settle(spent, held, execution)
+        return ToolRun(receipt=receipt, error=error, raw=raw, exception=exception)
 
     def _known(self) -> int:
         """What a failed call has spent: what it reported, or else all that it declared."""

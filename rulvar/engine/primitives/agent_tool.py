@@ -45,7 +45,7 @@ async def run_agent_tool(
     if isinstance(double, Tool):
         tool, double = double, None
     args = {} if call.args is None else call.args
-    started = run.now_iso()
+    started, order = run.now_iso(), run.journal.next_seq
     # a tool is free code: a ctx call in it belongs to the agent's scope, and is refused like in a step
     token = CURRENT_PLACE.set(inner.at(step=f"tool {call.name}", attempt=None))
     try:
@@ -55,7 +55,8 @@ async def run_agent_tool(
             ended = await run_tool_task(_task(run, inner, tool, call, args))
     finally:
         CURRENT_PLACE.reset(token)
-    if ended.envelope is not None and ended.envelope.pending is not None:
+    pending = ended.envelope is not None and ended.envelope.pending is not None
+    if pending:
         await keep()
         token = CURRENT_PLACE.set(inner.at(attempt=None))
         place.branch.busy(-1)  # the agent makes no progress by itself while its child runs
@@ -64,7 +65,10 @@ async def run_agent_tool(
         finally:
             place.branch.busy(1)
             CURRENT_PLACE.reset(token)
-    _keep(run, opened, tool, args, ended, started)
+    facts: dict[str, Any] = {"order": order, "calledAt": started, "args": args}
+    if pending:
+        facts["pending"] = True
+    _keep(run, opened, tool, ended, facts)
     if ended.receipt.execution != "not_started":
         run.budget.calls += 1
     if seen is not None:
@@ -99,7 +103,7 @@ def _task(run: Run, place: Place, tool: Tool, call: ToolCallPart, args: Any) -> 
     )
 
 
-def _keep(run: Run, opened: Opened, tool: Tool, args: Any, ended: ToolRun, started: str) -> None:
+def _keep(run: Run, opened: Opened, tool: Tool, ended: ToolRun, traced: dict[str, Any]) -> None:
     """Journal what the call cost, and what it was when the run is traced: the agent's own entry tells neither."""
     if not run.tracing and not tool.cost_micros and tool.effects not in ("write", "host"):
         return
@@ -112,11 +116,9 @@ def _keep(run: Run, opened: Opened, tool: Tool, args: Any, ended: ToolRun, start
     if ended.error is not None:
         facts["error"] = ended.error.to_wire()
     if run.tracing:
-        facts["args"] = args
-        facts["calledAt"] = started
-        envelope = ended.raw or ended.envelope
-        if envelope is not None and envelope.pending is None:
-            facts["envelope"] = fragment(journal_form(envelope.to_wire(), f"tool {tool.id}"))
+        facts.update(traced)
+        if ended.raw is not None and "pending" not in traced:
+            facts["envelope"] = fragment(journal_form(ended.raw.to_wire(), f"tool {tool.id}"))
     run.decide_soon(agent_scope(opened.scope, opened.seq), f"tc:{ended.receipt.call_id}", opened.span, facts)
 
 

@@ -46,7 +46,7 @@ async def finish_pending(run: Run, tool: Tool, ended: ToolRun) -> ToolRun:
 
 async def _child(run: Run, pending: PendingChild) -> ChildOutcome:
     try:
-        data = await run_child(run, pending.workflow, pending.args, None, None)
+        data = await run_child(run, pending.workflow, pending.args, None, None, counts_depth=False)
     except (asyncio.CancelledError, ControlFlow):
         raise
     except Exception as error:

@@ -32,13 +32,17 @@ async def run_child(
     args: Any,
     key: str | None,
     site: CallSite | None,
+    *,
     scope: str | None = None,
+    counts_depth: bool = True,
 ) -> Any:
     """Run a child workflow; see ``Ctx.workflow``.
 
     Args:
         scope: where the child stands, when its caller has chosen that before. A child that a transition
             has started fails for good: its failure is kept, and a resume does not run it again.
+        counts_depth: whether it is one level deeper; the children of machines and tools are bounded by the
+            spawn cap alone.
     """
     place = run.place()
     workflow = run.engine.workflow_of(child)
@@ -63,7 +67,8 @@ async def run_child(
         run.observe.call("child", place.scope, hashed, Served(how="journal"), site, label=workflow.name)
         return _recorded_end(claim.operation.terminal)
     span = run.next_span()
-    reservation = await _admit(run, place, workflow, scope, span)
+    depth = place.depth + 1 if counts_depth else place.depth
+    reservation = await _admit(run, place, workflow, scope, span, depth)
     if reservation is not None:
         # the child's own calls are promised on the same accounts: its own promise has done its work
         run.budget.ledger.release(reservation)
@@ -78,7 +83,7 @@ async def run_child(
         span=opened.span,
         workflow=workflow,
         account=scope,
-        depth=place.depth + 1,
+        depth=depth,
         phase=None,
         attempt=None,
         grants=narrow_grants(place.grants, workflow.grants),
@@ -141,7 +146,7 @@ async def _body(
 
 
 async def _admit(
-    run: Run, place: Place, workflow: Workflow[Any], scope: str, span: str
+    run: Run, place: Place, workflow: Workflow[Any], scope: str, span: str, depth: int
 ) -> Reservation | None:
     """Journal whether the child may start, and open its account; a recorded decision stands."""
     recorded = _recorded_admission(run, place.scope, scope)
@@ -150,10 +155,8 @@ async def _admit(
         run.budget.open_child(place, scope, workflow.budget_share)
         return None
     promise = run.budget.estimate(None, None)
-    reservation = (
-        None if place.depth + 1 > run.engine.budget_defaults.max_depth else run.budget.reserve(place, promise)
-    )
-    decision = _decision(run, place, workflow, promise, admitted=reservation is not None)
+    reservation = None if depth > run.engine.budget_defaults.max_depth else run.budget.reserve(place, promise)
+    decision = _decision(run, place, workflow, promise, depth, admitted=reservation is not None)
     await run.decide(
         place.scope,
         "",
@@ -181,9 +184,9 @@ async def _admit(
 
 
 def _decision(
-    run: Run, place: Place, workflow: Workflow[Any], promise: Estimate, *, admitted: bool
+    run: Run, place: Place, workflow: Workflow[Any], promise: Estimate, depth: int, *, admitted: bool
 ) -> dict[str, Any]:
-    budget, depth = run.budget, place.depth + 1
+    budget = run.budget
     children = budget.children.get(place.account, 0)
     stats = {"spawnsBefore": budget.spawned, "childrenOfParentBefore": children, "depth": depth}
     if not admitted:

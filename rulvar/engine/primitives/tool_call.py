@@ -168,9 +168,11 @@ async def _call(
     finally:
         CURRENT_PLACE.reset(token)
         place.branch.busy(-1)
+    extra: dict[str, Any] = {}
     if ended.envelope is not None and ended.envelope.pending is not None:
+        extra["pending"] = True
         ended = await finish_pending(run, tool, ended)
-    await _journal(run, place, opened, ended)
+    await _journal(run, place, opened, ended, extra)
     outcome = "ok" if ended.error is None else "error"
     facts = {**facts, "outcome": outcome, "durationMs": run.clock.now_ms() - started}
     run.bus.emit("tool:end", opened.span, place.span, facts)
@@ -227,7 +229,7 @@ def _held_receipt(run: Run, place: Place, tool: Tool, call_id: str) -> Receipt:
     )
 
 
-async def _journal(run: Run, place: Place, opened: Opened, ended: ToolRun) -> None:
+async def _journal(run: Run, place: Place, opened: Opened, ended: ToolRun, extra: Mapping[str, Any]) -> None:
     """Journal what the call came to, before anybody sees it."""
     fields: dict[str, Any]
     if ended.error is not None:
@@ -238,7 +240,8 @@ async def _journal(run: Run, place: Place, opened: Opened, ended: ToolRun) -> No
         assert ended.envelope is not None
         data = journal_form(ended.envelope.to_wire(), f"tool {ended.receipt.tool_id}")
         fields = {"value": fragment(data), "receipt": ended.receipt.to_wire()}
-    if run.tracing and ended.raw is not None and ended.raw.pending is None:
+    fields.update(extra)
+    if run.tracing and ended.raw is not None and not extra:
         fields["envelope"] = fragment(journal_form(ended.raw.to_wire(), f"tool {ended.receipt.tool_id}"))
     cancelled = ended.interrupted is not None and not isinstance(ended.error, OutcomeUnknownError)
     status = "cancelled" if cancelled else "ok" if ended.error is None else "error"

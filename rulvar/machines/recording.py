@@ -1,0 +1,226 @@
+"""Tool fixtures, version 3: a strict, ordered script of tool responses.
+
+The file is the one that its neighbours in other languages write, so a team may share them: JSON with
+an indent of 2 and a final newline, ``{"version": 3, "recordings": [{tool, workflow?, transition?, args?,
+config?, envelope}]}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.envelope import ToolEnvelope, decode_envelope
+from rulvar.errors import ConfigError
+from rulvar.machines.view import RunView
+
+__all__ = ["FIXTURE_VERSION", "DerivedFixture", "Recording", "ToolFixture", "derive_fixture", "load_fixture"]
+
+FIXTURE_VERSION = 3
+_FIELDS = ("tool", "workflow", "transition", "args", "config", "envelope")
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "absent", "__bool__": lambda self: False})()
+"""Stands for a field that an entry leaves out, and so does not assert."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One response, and what the call that it answers must look like; absent fields are not asserted."""
+
+    tool: str
+    envelope: ToolEnvelope
+    workflow: Any = ABSENT
+    transition: Any = ABSENT
+    args: Any = ABSENT
+    config: Any = ABSENT
+
+    @property
+    def position(self) -> str:
+        """Where the call was recorded, for messages."""
+        parts = [part for part in (self.workflow, self.transition) if part]
+        return ".".join(map(str, parts)) or "anywhere"
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the JSON object; absent fields are left out."""
+        wire: dict[str, Any] = {"tool": self.tool}
+        for name in ("workflow", "transition", "args", "config"):
+            value = getattr(self, name)
+            if value is not ABSENT:
+                wire[name] = value
+        wire["envelope"] = self.envelope.to_wire()
+        return wire
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFixture:
+    """A script of tool responses, in call order over the whole run tree.
+
+    Attributes:
+        source: the file it was read from, or None.
+    """
+
+    recordings: tuple[Recording, ...]
+    source: str | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"version": FIXTURE_VERSION, "recordings": [item.to_wire() for item in self.recordings]}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fixture atomically; missing folders are made."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        draft.write_bytes(_pretty(self.to_wire()))
+        draft.replace(target)
+
+    def __len__(self) -> int:
+        return len(self.recordings)
+
+
+def load_fixture(source: str | os.PathLike[str] | Mapping[str, Any] | ToolFixture) -> ToolFixture:
+    """Read a fixture from a file, or from the plain JSON object.
+
+    Raises:
+        ConfigError: no such file, not a fixture of version 3, an entry that is wrong or pending; names file,
+            entry (counted from 1) and field.
+    """
+    if isinstance(source, ToolFixture):
+        return source
+    if isinstance(source, Mapping):
+        return _decode(source, "fixture", None)
+    if not isinstance(source, (str, os.PathLike)):
+        raise ConfigError(
+            f"fixture: expected a path or a fixture object, got {type(source).__name__}",
+            data={"field": "fixture"},
+        )
+    path = Path(source)
+    name = str(path)
+    try:
+        wire = decode_json(path.read_bytes())
+    except FileNotFoundError:
+        raise ConfigError(f"{path.absolute()}: no such fixture", data={"file": name}) from None
+    except OSError as error:
+        raise ConfigError(f"{path.absolute()}: cannot be read ({error})", data={"file": name}) from None
+    except ValueError as error:
+        raise ConfigError(f"{name}: not JSON ({error}); record it again", data={"file": name}) from None
+    return _decode(wire, name, name)
+
+
+def _decode(wire: Any, name: str, source: str | None) -> ToolFixture:
+    if not isinstance(wire, Mapping):
+        raise ConfigError(f"{name}: expected an object with version and recordings", data={"field": "$"})
+    version = wire.get("version")
+    if version != FIXTURE_VERSION or isinstance(version, bool):
+        raise ConfigError(
+            f"{name}: fixture version {version!r} is not {FIXTURE_VERSION}; re-record it (delete the file and run "
+            "the test)",
+            data={"field": "version"},
+        )
+    recordings = wire.get("recordings")
+    if not isinstance(recordings, (list, tuple)):
+        raise ConfigError(f"{name}: recordings: expected a list", data={"field": "recordings"})
+    return ToolFixture(tuple(_recording(item, n, name) for n, item in enumerate(recordings, 1)), source)
+
+
+def _recording(wire: Any, number: int, name: str) -> Recording:
+    if isinstance(wire, Recording):
+        return wire
+    where = f"{name}: response #{number}"
+    if not isinstance(wire, Mapping) or not isinstance(wire.get("tool"), str) or not wire["tool"]:
+        raise ConfigError(f"{where}: expected an object with the id of a tool", data={"field": "tool"})
+    tool = wire["tool"]
+    for field in ("workflow", "transition"):
+        if wire.get(field) is not None and not isinstance(wire[field], str):
+            raise ConfigError(f"{where} ({tool}) {field}: expected a name", data={"field": field})
+    if "envelope" not in wire:
+        raise ConfigError(f"{where} ({tool}): it has no envelope", data={"field": "envelope"})
+    envelope = decode_envelope(wire["envelope"], f"{where} ({tool}) envelope")
+    if envelope.pending is not None:
+        raise ConfigError(
+            f"{where} ({tool}): a pending envelope is a reference to a child that was never started here; leave "
+            "the async tool out of replay_tools and re-record",
+            data={"field": "envelope.pending", "tool": tool},
+        )
+    given = {field: wire[field] for field in ("args", "config") if field in wire}
+    places = {field: wire[field] for field in ("workflow", "transition") if wire.get(field) is not None}
+    return Recording(tool=tool, envelope=envelope, **given, **places)
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedFixture:
+    """A fixture made of a finished run, and how many calls could not go into it."""
+
+    fixture: ToolFixture
+    skipped_pending: int
+
+
+def derive_fixture(root: RunView, tools: Iterable[str] | None = None) -> DerivedFixture:
+    """Make a fixture of the tool calls of a traced run and everything below it.
+
+    Args:
+        tools: ids of the tools that go into it; every tool when left out.
+
+    Raises:
+        ConfigError: the run was not traced, or a tool that it never called; lists those that it did.
+    """
+    calls = _calls(root)
+    called = sorted({event.tool_name for _, _, event in calls})
+    if not root.traced:
+        raise ConfigError(
+            f"run {root.run_id!r} has no recorded tool calls: run it with --trace, or set RULVAR_TRACE=1, so that "
+            "arguments and envelopes are kept",
+            data={"field": "trace"},
+        )
+    wanted = None if tools is None else list(tools)
+    for name in wanted or ():
+        if name not in called:
+            raise ConfigError(
+                f"run {root.run_id!r} made no call of tool {name!r}; it called: {', '.join(called) or 'none'}",
+                data={"field": "tools", "called": called},
+            )
+    recordings: list[Recording] = []
+    skipped = 0
+    for _, node, event in calls:
+        if wanted is not None and event.tool_name not in wanted:
+            continue
+        envelope = event.get("envelope")
+        if event.get("pending"):
+            skipped += 1
+            continue
+        if envelope is None and event.type == "tool.failed":
+            continue  # it was stopped before the tool answered: nothing to replay
+        wire = {
+            "tool": event.tool_name,
+            "workflow": node.workflow,
+            "args": event.get("args"),
+            "envelope": envelope,
+        }
+        for name, value in (("transition", event.transition_id), ("config", event.get("config"))):
+            if value is not None:
+                wire[name] = value
+        recordings.append(_recording(wire, len(recordings) + 1, f"run {root.run_id}"))
+    return DerivedFixture(ToolFixture(tuple(recordings)), skipped)
+
+
+def _calls(root: RunView) -> list[tuple[int, RunView, Any]]:
+    """Return the finished tool calls of a run tree, in the order in which they were made."""
+    calls = [
+        (event["order"], node, event)
+        for node in root.tree()
+        for event in node.trace
+        if event.type in ("tool.completed", "tool.failed")
+    ]
+    return sorted(calls, key=lambda item: item[0])
+
+
+def _pretty(wire: Mapping[str, Any]) -> bytes:
+    try:
+        text = json.dumps(wire, indent=2, ensure_ascii=False, allow_nan=False)
+        return text.encode("utf-8") + b"\n"
+    except UnicodeEncodeError:  # a lone surrogate
+        return json.dumps(wire, indent=2, allow_nan=False).encode("ascii") + b"\n"

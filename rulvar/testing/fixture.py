@@ -1,0 +1,333 @@
+"""Recording and replaying tool responses at the boundary of the tools: a strict, ordered script.
+
+Both sides are one interceptor, the innermost but for the tool itself. A call takes its place in the
+script at the moment it is made, so that branches of ``ctx.parallel`` keep the order in which they start.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rulvar.contracts.envelope import ToolEnvelope
+from rulvar.contracts.ports.tools import Proceed, ToolCall
+from rulvar.errors import ConfigError, ReplayDriftError, ReplayLeftoverError
+from rulvar.machines.recording import ABSENT, Recording, ToolFixture, load_fixture
+from rulvar.machines.state import same_json
+from rulvar.tools.tool import ModelRetry, Tool, ToolRefusal
+
+__all__ = [
+    "FixturePlan",
+    "FixtureRecorder",
+    "FixtureReplayer",
+    "ToolFixture",
+    "load_fixture",
+    "may_record",
+    "plan_fixture",
+]
+
+CI, RECORD = "CI", "RULVAR_RECORD"
+_FALSE = frozenset({"", "0", "false", "no", "off"})
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Which tools take part: all of them, or those with these ids."""
+
+    ids: frozenset[str] | None
+
+    def holds(self, tool_id: str) -> bool:
+        """Whether a tool's calls are recorded or replayed."""
+        return self.ids is None or tool_id in self.ids
+
+
+class FixtureReplayer:
+    """Answers calls from a script; every deviation ends the run."""
+
+    def __init__(self, fixture: ToolFixture, boundary: Boundary) -> None:
+        self.fixture = fixture
+        self._boundary = boundary
+        self._next = 0
+        self._returned: list[int] = []
+
+    def intercept(self, call: ToolCall) -> _Replayed | None:
+        """Take the next place in the script."""
+        if not self._boundary.holds(call.tool_id):
+            return None
+        if self._returned:
+            return _Replayed(self, call, self._returned.pop(0))
+        self._next += 1
+        return _Replayed(self, call, self._next - 1)
+
+    def withdraw(self, index: int) -> None:
+        """Take a place back: its call was refused before the tool was asked."""
+        if index == self._next - 1:
+            self._next = index
+        else:
+            bisect.insort(self._returned, index)
+
+    def check_used_up(self) -> None:
+        """Raise when a run that has completed has left responses over.
+
+        Raises:
+            ReplayLeftoverError: tells how many, and the next one's tool and place.
+        """
+        left = [*self._returned, *range(self._next, len(self.fixture))]
+        if not left:
+            return
+        following = self.fixture.recordings[left[0]]
+        raise ReplayLeftoverError(
+            f"the run completed and left {len(left)} recorded response{'' if len(left) == 1 else 's'} over; the next "
+            f"is {following.tool} at {following.position} (response #{left[0] + 1}); the code makes fewer calls than "
+            "the fixture: re-record it",
+            data={"left": len(left), "tool": following.tool, "response": left[0] + 1},
+        )
+
+
+class _Replayed:
+    """One call and its place in the script."""
+
+    def __init__(self, replayer: FixtureReplayer, call: ToolCall, index: int) -> None:
+        self._replayer = replayer
+        self._call = call
+        self._index = index
+
+    async def handle(self, proceed: Proceed) -> ToolEnvelope:
+        recordings = self._replayer.fixture.recordings
+        number, call = self._index + 1, self._call
+        if self._index >= len(recordings):
+            raise _drift(
+                call,
+                number,
+                f"the script is exhausted: call {number}, {call.tool_id} at {_position(call)}, has no response; "
+                f"{len(recordings)} are recorded",
+            )
+        recording = recordings[self._index]
+        problem = _difference(recording, call, number)
+        if problem is not None:
+            raise _drift(call, number, problem)
+        return recording.envelope
+
+    def withdraw(self) -> None:
+        self._replayer.withdraw(self._index)
+
+
+def _difference(recording: Recording, call: ToolCall, number: int) -> str | None:
+    """Return how a call differs from what was recorded, or None."""
+    where = f"response #{number}"
+    if recording.tool != call.tool_id:
+        return (
+            f"{where}: the order of calls has changed: expected {recording.tool} at {recording.position}, got "
+            f"{call.tool_id} at {_position(call)}"
+        )
+    for field, actual in (("workflow", call.workflow), ("transition", call.transition)):
+        expected = getattr(recording, field)
+        if expected is not ABSENT and expected != actual:
+            return f"{where}: {call.tool_id} was recorded at {recording.position} and is called at {_position(call)}"
+    for field, value in (("args", call.args), ("config", call.config)):
+        expected = getattr(recording, field)
+        if expected is not ABSENT and not same_json(expected, value):
+            return (
+                f"{where}: {field} of {call.tool_id} at {_position(call)} have changed: recorded {_text(expected)}, "
+                f"got {_text(value)}; re-record the fixture when the change is meant"
+            )
+    return None
+
+
+def _drift(call: ToolCall, number: int, text: str) -> ReplayDriftError:
+    return ReplayDriftError(
+        f"replay drift: {text}",
+        data={
+            "tool": call.tool_id,
+            "workflow": call.workflow,
+            "transition": call.transition,
+            "response": number,
+        },
+    )
+
+
+class FixtureRecorder:
+    """Lets calls through and keeps what comes back, in call order.
+
+    Attributes:
+        refused: whether a call could not be recorded; nothing is written then.
+    """
+
+    def __init__(self, boundary: Boundary) -> None:
+        self._boundary = boundary
+        self._slots: list[Recording | None] = []
+        self.refused = False
+
+    def intercept(self, call: ToolCall) -> _Recorded | None:
+        """Take the next place in the recording."""
+        if not self._boundary.holds(call.tool_id):
+            return None
+        self._slots.append(None)
+        return _Recorded(self, call, len(self._slots) - 1)
+
+    def keep(self, index: int, recording: Recording | None) -> None:
+        """Fill a place in the recording, or leave it empty."""
+        self._slots[index] = recording
+
+    def fixture(self) -> ToolFixture:
+        """Return what was recorded so far."""
+        return ToolFixture(tuple(slot for slot in self._slots if slot is not None))
+
+
+class _Recorded:
+    """One call and its place in the recording."""
+
+    def __init__(self, recorder: FixtureRecorder, call: ToolCall, index: int) -> None:
+        self._recorder = recorder
+        self._call = call
+        self._index = index
+
+    async def handle(self, proceed: Proceed) -> ToolEnvelope:
+        call = self._call
+        try:
+            envelope = await proceed()
+        except (ToolRefusal, ModelRetry) as error:
+            self._keep(ToolEnvelope(error=error.message))
+            raise
+        except Exception:
+            self._keep(ToolEnvelope(error=f"tool {call.tool_id} failed"))
+            raise
+        if envelope.pending is not None:
+            self._recorder.refused = True
+            raise ConfigError(
+                f"tool {call.tool_id} leaves its result to a child, and such a call cannot be recorded: name the "
+                "tools to record in replay_tools and leave it out; it then runs for real",
+                data={"tool": call.tool_id, "field": "replay_tools"},
+            )
+        self._keep(envelope)
+        return envelope
+
+    def _keep(self, envelope: ToolEnvelope) -> None:
+        call = self._call
+        recording = Recording(
+            tool=call.tool_id,
+            workflow=call.workflow,
+            transition=ABSENT if call.transition is None else call.transition,
+            args=call.args,
+            config=ABSENT if call.config is None else call.config,
+            envelope=envelope,
+        )
+        self._recorder.keep(self._index, recording)
+
+    def withdraw(self) -> None:
+        self._recorder.keep(self._index, None)
+
+
+@dataclass(frozen=True, slots=True)
+class FixturePlan:
+    """What a run does about recordings.
+
+    Attributes:
+        replayer, recorder: the interceptor, at most one of them.
+        save_to: where a recording is written once the run has ended.
+    """
+
+    replayer: FixtureReplayer | None = None
+    recorder: FixtureRecorder | None = None
+    save_to: Path | None = None
+
+    @property
+    def interceptors(self) -> tuple[Any, ...]:
+        """The interceptor, if there is one."""
+        return tuple(item for item in (self.replayer, self.recorder) if item is not None)
+
+
+def plan_fixture(
+    *,
+    fixture: str | os.PathLike[str] | None = None,
+    replay: Any = None,
+    record: str | os.PathLike[str] | bool | None = None,
+    replay_tools: str | Iterable[Any] = "*",
+) -> FixturePlan:
+    """Check the options of a run and return what it does about recordings.
+
+    Raises:
+        ConfigError: options that exclude each other, a boundary without a fixture, a missing fixture in CI, or
+            a fixture that cannot be read.
+    """
+    record = None if record is False else record
+    given = [
+        name
+        for name, value in (("fixture", fixture), ("replay", replay), ("record", record))
+        if value is not None
+    ]
+    if len(given) > 1:
+        hint = "; a replayed run has nothing new to record" if given == ["replay", "record"] else ""
+        raise ConfigError(
+            f"{' and '.join(given)} exclude each other{hint}: pass one of them", data={"field": given[1]}
+        )
+    boundary = _boundary(replay_tools, bool(given))
+    if fixture is not None:
+        return _fixture_plan(Path(fixture), boundary)
+    if replay is not None:
+        return FixturePlan(replayer=FixtureReplayer(load_fixture(replay), boundary))
+    if record is not None:
+        path = None if record is True else Path(record)
+        return FixturePlan(recorder=FixtureRecorder(boundary), save_to=path)
+    return FixturePlan()
+
+
+def may_record(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a missing fixture may be recorded: not in CI, unless RULVAR_RECORD=1 says so."""
+    in_ci = environ.get(CI, "").strip().lower() not in _FALSE
+    return not in_ci or environ.get(RECORD, "").strip().lower() not in _FALSE
+
+
+def _fixture_plan(path: Path, boundary: Boundary) -> FixturePlan:
+    if path.exists():
+        return FixturePlan(replayer=FixtureReplayer(load_fixture(path), boundary))
+    if not may_record():
+        raise ConfigError(
+            f"no fixture at {path.absolute()}, and this is CI, where a missing fixture is not recorded: record it "
+            f"locally and commit it, or set {RECORD}=1 to record it here",
+            data={"field": "fixture", "file": str(path)},
+        )
+    return FixturePlan(recorder=FixtureRecorder(boundary), save_to=path)
+
+
+def _boundary(tools: str | Iterable[Any], is_used: bool) -> Boundary:
+    if isinstance(tools, str):
+        if tools == "*":
+            return Boundary(None)
+        raise ConfigError("replay_tools: expected '*' or a list of tools", data={"field": "replay_tools"})
+    if not is_used:
+        raise ConfigError(
+            "replay_tools without fixture, replay or record: there is nothing that it could bound",
+            data={"field": "replay_tools"},
+        )
+    ids: list[str] = []
+    for number, item in enumerate(tools):
+        found = item.id if isinstance(item, Tool) else item
+        if not isinstance(found, str) or not found:
+            raise ConfigError(
+                f"replay_tools[{number}]: expected a tool, its id or 'model', got {item!r}",
+                data={"field": f"replay_tools[{number}]"},
+            )
+        ids.append(found)
+    if not ids:
+        raise ConfigError(
+            "replay_tools is empty: leave it out for every tool, or name some", data={"field": "replay_tools"}
+        )
+    return Boundary(frozenset(ids))
+
+
+def _position(call: ToolCall) -> str:
+    return ".".join(part for part in (call.workflow, call.transition) if part) or "the run"
+
+
+def _text(value: Any) -> str:
+
+    if value is ABSENT:
+        return "nothing"
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return text if len(text) <= 600 else f"{text[:600]}… ({len(text)} characters)"
