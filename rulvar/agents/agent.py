@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from rulvar.agents.execution import agent_workflow
 from rulvar.agents.guards import AgentGuards
@@ -16,6 +16,7 @@ from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ToolContract
 from rulvar.contracts.schema import SchemaContract, schema_contract
 from rulvar.contracts.strictness import closed_schema
+from rulvar.contracts.type_variables import Value
 from rulvar.engine.workflow import Workflow
 from rulvar.errors import ConfigError
 from rulvar.tools.tool import Tool
@@ -23,12 +24,11 @@ from rulvar.tools.toolset import Toolset
 
 __all__ = ["Agent", "check_agent"]
 
-T = TypeVar("T")
 _ID = re.compile(r"[a-zA-Z0-9_.:/-]{1,128}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Agent(Generic[T]):
+class Agent(Generic[Value]):
     """A model loop as a value: it runs like a workflow, ``engine.run(agent, input)``.
 
     What it may use is granted to the engine: ``model:<adapter id>``, and for each tool what
@@ -74,7 +74,7 @@ class Agent(Generic[T]):
     hook_table: Hooks = field(init=False, repr=False)
     adapter: Any = field(init=False, repr=False)
     reference: str = field(init=False, repr=False)
-    __workflow__: Workflow[T] = field(init=False, repr=False)
+    __workflow__: Workflow[Value] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not _ID.fullmatch(self.id):

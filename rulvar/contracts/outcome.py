@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 from rulvar.contracts.stream import WireError
+from rulvar.contracts.type_variables import Value
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 
 __all__ = ["CostReport", "Dropped", "Outcome", "Pending", "Preview", "RunStatus", "Settled"]
@@ -89,12 +90,13 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Generic[Value]):
     """How an execution segment of a run ended. It is awaited, never raised.
 
     Attributes:
         status: ok, error, cancelled, exhausted, suspended, blocked or outcome_unknown.
-        value: what the workflow returned, as JSON; None unless status is ok.
+        value: what the workflow returned, as JSON; None unless status is ok. Its type is the workflow's,
+            for what JSON has: of a model it is the JSON object.
         error: what ended the run, when it did not end ok.
         cost: spend of the whole run, earlier segments included.
         usage: tokens of the whole run.
@@ -103,7 +105,7 @@ class Outcome:
     """
 
     status: RunStatus
-    value: Any = None
+    value: Value | None = None
     error: WireError | None = None
     cost: CostReport = field(default_factory=CostReport)
     usage: Usage = ZERO_USAGE

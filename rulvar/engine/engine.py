@@ -20,6 +20,7 @@ from rulvar.contracts.ports.store import JournalStore
 from rulvar.contracts.ports.tools import Interceptor
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.contracts.schema import SchemaContract
+from rulvar.contracts.type_variables import Value
 from rulvar.engine.ambient import ambient_observers
 from rulvar.engine.answers import resolve_wait
 from rulvar.engine.bus import EventBus
@@ -31,6 +32,7 @@ from rulvar.engine.inspection import RunView, inspect_run
 from rulvar.engine.options import (
     adapters_by_id,
     call_slots,
+    close_stores,
     deadline_ms,
     price_table,
     release_adapters,
@@ -41,7 +43,7 @@ from rulvar.engine.run import Run
 from rulvar.engine.schemas import Schemas
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
-from rulvar.engine.workflow import Workflow, define_workflow
+from rulvar.engine.workflow import RunsAs, Workflow, unknown_workflow
 from rulvar.errors import ConfigError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
 from rulvar.runtime.agent import AgentProfile
@@ -155,18 +157,13 @@ class Engine:
             await handle.cancel("the engine was closed")
         await release_adapters(self._adapters.values())
         self.guard.close()
-        for store in (self.store, self.transcripts):
-            close = getattr(store, "close", None)
-            if close is not None:
-                outcome = close()
-                if asyncio.iscoroutine(outcome):
-                    await outcome
+        await close_stores(self.store, self.transcripts)
 
     # -- runs ----------------------------------------------------------------------------
 
     def run(
         self,
-        wf: Workflow[Any] | type | str,
+        wf: Workflow[Value] | RunsAs[Value] | type | str,
         args: Any = None,
         *,
         run_id: str | None = None,
@@ -177,7 +174,7 @@ class Engine:
         scope: Mapping[str, Any] | None = None,
         config_fingerprint: str | None = None,
         trace: bool | None = None,
-    ) -> RunHandle:
+    ) -> RunHandle[Value]:
         """Start a run and return its handle at once; the workflow runs on the current event loop.
 
         Args:
@@ -208,20 +205,20 @@ class Engine:
             config_fingerprint=config_fingerprint,
             trace=self.tracing if trace is None else trace,
         )
-        handle = RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock))
+        handle: RunHandle[Value] = RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock))
         return self._start(handle, request)
 
     def resume(
         self,
         run_id: str,
-        wf: Workflow[Any] | type | str | None = None,
+        wf: Workflow[Value] | RunsAs[Value] | type | str | None = None,
         *,
         args: Any = None,
         dry_run: bool = False,
         invalidate: Iterable[int] = (),
         budget_usd: float | None = None,
         deadline_at: datetime | float | None = None,
-    ) -> ResumeHandle:
+    ) -> ResumeHandle[Value]:
         """Continue a run from its journal: finished calls are served, the rest is done.
 
         Args:
@@ -237,7 +234,7 @@ class Engine:
         workflow = None if wf is None else self.workflow_of(wf)
         request = RunRequest(
             run_id=run_id,
-            workflow=workflow or define_workflow("unknown", _unknown),
+            workflow=workflow or unknown_workflow(),
             args=args,
             args_json=None if args is None else journal_form(args, f"resume of {run_id!r}: args"),
             resumed=True,
@@ -246,11 +243,13 @@ class Engine:
             deadline_ms=deadline_ms(deadline_at),
             invalidate=tuple(invalidate),
         )
-        handle = ResumeHandle(self, run_id, EventBus(run_id, 0, self.clock))
+        handle: ResumeHandle[Value] = ResumeHandle(self, run_id, EventBus(run_id, 0, self.clock))
         self._start(handle, request, known=workflow is not None)
         return handle
 
-    def _start(self, handle: RunHandle, request: RunRequest, *, known: bool = True) -> RunHandle:
+    def _start(
+        self, handle: RunHandle[Value], request: RunRequest, *, known: bool = True
+    ) -> RunHandle[Value]:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -269,7 +268,12 @@ class Engine:
             task.exception()  # a caller that never awaits the result is no error of the loop
 
     async def resolve_external(
-        self, run_id: str, key: str, value: Any = None, *, wf: Workflow[Any] | type | str | None = None
+        self,
+        run_id: str,
+        key: str,
+        value: Any = None,
+        *,
+        wf: Workflow[Any] | RunsAs[Any] | type | str | None = None,
     ) -> None:
         """Journal the answer to an open wait of a run that is not live.
 
@@ -296,7 +300,7 @@ class Engine:
 
     # -- registries ----------------------------------------------------------------------
 
-    def workflow_of(self, wf: Workflow[Any] | type | str) -> Workflow[Any]:
+    def workflow_of(self, wf: Workflow[Any] | RunsAs[Any] | type | str) -> Workflow[Any]:
         """Return a workflow, looking a name up; a state machine is compiled to one.
 
         Raises:
@@ -393,7 +397,3 @@ class Engine:
     def ctx_of(self, run: Run) -> Ctx:
         """Return the ctx of a run."""
         return Ctx(run) if run.watch is None else run.watch.ctx()
-
-
-async def _unknown(ctx: Ctx, args: Any) -> None:
-    raise ConfigError("this workflow is not known")

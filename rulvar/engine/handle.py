@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from rulvar.contracts.events import Event
 from rulvar.contracts.outcome import Outcome, Preview, RunStatus
+from rulvar.contracts.type_variables import Value
 from rulvar.engine.bus import EventBus
 from rulvar.engine.observed import ObservedEvent, observe_bus
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ResumeHandle", "RunHandle"]
 
 
-class RunHandle:
+class RunHandle(Generic[Value]):
     """One execution segment of a run, under way or settled."""
 
     def __init__(self, engine: Engine, run_id: str, bus: EventBus) -> None:
@@ -27,7 +28,7 @@ class RunHandle:
         self._engine = engine
         self._bus = bus
         self._run: Run | None = None
-        self._task: asyncio.Task[Outcome] | None = None
+        self._task: asyncio.Task[Outcome[Value]] | None = None
         self._status: RunStatus = "running"
         self._workflow: Workflow[Any] | None = None
         self._preview = Preview()
@@ -37,7 +38,7 @@ class RunHandle:
         """``running``, or how the segment ended."""
         return self._status
 
-    async def result(self) -> Outcome:
+    async def result(self) -> Outcome[Value]:
         """Return how the segment ended; awaiting again gives the same object.
 
         Raises:
@@ -74,7 +75,7 @@ class RunHandle:
         }
 
     @property
-    def outcome(self) -> Awaitable[Outcome]:
+    def outcome(self) -> Awaitable[Outcome[Value]]:
         """How the segment ends, to be awaited; the same object each time."""
         return self.result()
 
@@ -124,7 +125,7 @@ class RunHandle:
         await asyncio.wait([self._task])
 
 
-class ResumeHandle(RunHandle):
+class ResumeHandle(RunHandle[Value]):
     """A resumed run: a handle that also tells what the journal served."""
 
     async def preview(self) -> Preview:

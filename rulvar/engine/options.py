@@ -14,7 +14,15 @@ from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.errors import ConfigError
 from rulvar.stores.memory import InMemoryTranscripts
 
-__all__ = ["adapters_by_id", "call_slots", "deadline_ms", "price_table", "release_adapters", "transcripts_of"]
+__all__ = [
+    "adapters_by_id",
+    "call_slots",
+    "close_stores",
+    "deadline_ms",
+    "price_table",
+    "release_adapters",
+    "transcripts_of",
+]
 
 
 def deadline_ms(deadline: datetime | float | None) -> int | None:
@@ -82,3 +90,13 @@ async def release_adapters(adapters: Iterable[Adapter]) -> None:
         release = getattr(adapter, "aclose", None)
         if release is not None:
             await release()
+
+
+async def close_stores(*stores: Any) -> None:
+    """Close stores that can be closed, sync or async."""
+    for store in stores:
+        close = getattr(store, "close", None)
+        if close is not None:
+            outcome = close()
+            if asyncio.iscoroutine(outcome):
+                await outcome

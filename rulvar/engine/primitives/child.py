@@ -28,7 +28,7 @@ __all__ = ["run_child"]
 
 async def run_child(
     run: Run,
-    child: Workflow[Any] | type | str,
+    child: Workflow[Any] | RunsAs[Any] | type | str,
     args: Any,
     key: str | None,
     site: CallSite | None,
