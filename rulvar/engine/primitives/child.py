@@ -15,7 +15,7 @@ from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.calls import Call
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
-from rulvar.engine.workflow import Workflow, takes_args
+from rulvar.engine.workflow import RunsAs, Workflow, takes_args
 from rulvar.errors import AdmissionRejectedError, ChildWorkflowError, ConfigError, ControlFlow, RulvarError
 from rulvar.kernel.admission import HARD_MAX_DEPTH, Estimate
 from rulvar.kernel.keys import content_key
