@@ -20,7 +20,7 @@ from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.messages import ImagePart
 from rulvar.contracts.schema import SchemaContract
 from rulvar.engine.branch import CURRENT_PLACE, Place
-from rulvar.engine.ctx import Ctx
+from rulvar.engine.ctx import Ctx, run_of
 from rulvar.engine.primitives.agent import run_agent
 from rulvar.engine.primitives.agent_plan import AgentOptions
 from rulvar.engine.run import Run
@@ -56,7 +56,7 @@ def agent_workflow(
     """Return the workflow that runs an agent."""
 
     async def body(ctx: Ctx, args: Any) -> Any:
-        return await AgentExecution(agent, limits or agent.limits, ctx._run).run(args)
+        return await AgentExecution(agent, limits or agent.limits, run_of(ctx)).run(args)
 
     return Workflow(
         name=f"agent:{agent.id}",

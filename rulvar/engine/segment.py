@@ -224,9 +224,7 @@ class Segment:
                 return "cancelled", None, RunCancelledError(run.cancel_reason)
             return "ok", decode_json(journal_form(value, f"workflow {workflow.name!r} returned")), None
         except RunSuspended:
-            if run.stop_error is not None:
-                return "error", None, run.stop_error
-            return "suspended", None, None
+            return ("suspended", None, None) if run.stop_error is None else ("error", None, run.stop_error)
         except ReplayStopped as stopped:
             return "error", None, run.stop_error or stopped.error
         except asyncio.CancelledError:

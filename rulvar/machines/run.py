@@ -60,7 +60,7 @@ class MachineRun:
         self.children = Children(self)
         self._mentions = mentions
         self._retry: tuple[Transition, Input | None] | None = None
-        self._exception: BaseException | None = None
+        self.exception: BaseException | None = None
 
     def here(self) -> Place:
         """Return where the machine's own calls stand."""
@@ -128,7 +128,7 @@ class MachineRun:
                 "place": failure.to,
                 "availableTransitions": [item.name for item in ways],
             },
-        ) from self._exception
+        ) from self.exception
 
     def settled(self, status: str, available: Sequence[str] | None = None) -> None:
         """Tell listeners that the machine parks or ends."""
@@ -196,7 +196,7 @@ class MachineRun:
             commit.to_wire(), f"transition {item.name!r} of {self.definition.machine.__name__}"
         )
         await run.finish(opened, "ok", {"value": fragment(data)})
-        self._exception = attempt.exception
+        self.exception = attempt.exception
         self._take(item, given, commit, run.clock.now_ms(), replayed=False)
         if attempt.stopped is not None:
             raise attempt.stopped

@@ -69,6 +69,11 @@ if TYPE_CHECKING:
     from rulvar.testing.script import final as final
     from rulvar.testing.script import scripted_model as scripted_model
     from rulvar.testing.script import tool_calls as tool_calls
+    from rulvar.testing.single_transition import TransitionRun as TransitionRun
+    from rulvar.testing.single_transition import run_transition as run_transition
+    from rulvar.testing.tool import ToolTestRun as ToolTestRun
+    from rulvar.testing.tool import run_tool as run_tool
+    from rulvar.testing.tool import test_tool as test_tool
     from rulvar.testing.traces import diff_traces as diff_traces
     from rulvar.tools.grants import tool_grants as tool_grants
 
@@ -97,6 +102,8 @@ _HOMES = {
     "TestEngine": "rulvar.testing.engine",
     "TestRun": "rulvar.testing.run",
     "ToolFixture": "rulvar.machines.recording",
+    "ToolTestRun": "rulvar.testing.tool",
+    "TransitionRun": "rulvar.testing.single_transition",
     "adapter_conformance": "rulvar.testing.conformance.adapter",
     "adapter_scenes": "rulvar.testing.conformance.scenes",
     "assert_called_agent": "rulvar.testing.matchers",
@@ -128,11 +135,14 @@ _HOMES = {
     "replay_run": "rulvar.testing.journal_replay",
     "request_hash": "rulvar.contracts.request_hash",
     "run_live_smoke": "rulvar.testing.live",
+    "run_tool": "rulvar.testing.tool",
+    "run_transition": "rulvar.testing.single_transition",
     "run_workflow": "rulvar.testing.machine",
     "sample_pdf": "rulvar.testing.samples",
     "sample_png": "rulvar.testing.samples",
     "scripted_model": "rulvar.testing.script",
     "strict_schema": "rulvar.contracts.strictness",
+    "test_tool": "rulvar.testing.tool",
     "tool_calls": "rulvar.testing.script",
     "tool_grants": "rulvar.tools.grants",
     "tool_mock": "rulvar.testing.doubles",
@@ -163,6 +173,8 @@ __all__ = [
     "TestEngine",
     "TestRun",
     "ToolFixture",
+    "ToolTestRun",
+    "TransitionRun",
     "adapter_conformance",
     "adapter_scenes",
     "assert_called_agent",
@@ -194,11 +206,14 @@ __all__ = [
     "replay_run",
     "request_hash",
     "run_live_smoke",
+    "run_tool",
+    "run_transition",
     "run_workflow",
     "sample_pdf",
     "sample_png",
     "scripted_model",
     "strict_schema",
+    "test_tool",
     "tool_calls",
     "tool_grants",
     "tool_mock",

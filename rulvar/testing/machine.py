@@ -14,7 +14,14 @@ from rulvar.engine.engine import Engine
 from rulvar.engine.handle import RunHandle
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.providers import Providers
-from rulvar.errors import ConfigError, ResolutionError, ToolFailedError, TransitionError
+from rulvar.errors import (
+    ChildWorkflowError,
+    ConfigError,
+    OutcomeUnknownError,
+    ResolutionError,
+    ToolFailedError,
+    TransitionError,
+)
 from rulvar.machines.app import App
 from rulvar.machines.fold import fold_run
 from rulvar.machines.hitl import HITL
@@ -28,9 +35,10 @@ from rulvar.testing.fixture import FixturePlan, plan_fixture
 from rulvar.testing.model_boundary import bound_models
 from rulvar.testing.run import TestRun
 
-__all__ = ["TestBench", "run_workflow"]
+__all__ = ["TestBench", "root_cause", "run_workflow"]
 
 RUN_ID = "test-run"
+_WRAPPERS = (ChildWorkflowError, OutcomeUnknownError, ToolFailedError, TransitionError)
 
 
 async def run_workflow(
@@ -215,7 +223,7 @@ class TestBench:
             view=view,
             bench=self,
             error=error,
-            exception=_root_cause(failure),
+            exception=root_cause(failure),
             recordings=recordings,
         )
 
@@ -283,8 +291,8 @@ def _names(mentions: Mentions) -> set[str]:
     return {token for token in mentions.tokens if isinstance(token, str)}
 
 
-def _root_cause(failure: BaseException | None) -> BaseException | None:
+def root_cause(failure: BaseException | None) -> BaseException | None:
     """Return what a body or a tool raised, without the errors that rulvar put around it."""
-    while isinstance(failure, (TransitionError, ToolFailedError)) and failure.__cause__ is not None:
+    while isinstance(failure, _WRAPPERS) and failure.__cause__ is not None:
         failure = failure.__cause__
     return failure

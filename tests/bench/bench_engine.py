@@ -1,7 +1,9 @@
-"""What the engine costs, beside the floor of the same bytes: `python tests/bench/bench_engine.py`.
+"""What the engine costs, beside the floor of the same bytes: `python tests/bench/bench_engine.py [--quick]`.
 
 The floor canonicalizes each step's identity, hashes it and appends the two lines that the engine
 appends; on replay it reads the lines back and indexes them. CPU time, best of three, one process.
+With DBOS installed in `.cache/bench` (see `make bench`), the same steps run on it too. With
+`--instructions`, valgrind counts instructions per step instead: no other load moves that figure.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import asyncio
 import gc
 import hashlib
 import os
+import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,24 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from workflows import AGENTS, FAN_OUT, RESULT, STEPS, answer
 
-from rulvar import Ctx, Engine, InMemoryStore, JsonlFileStore, define_workflow, tool
-from rulvar.testing import FakeAdapter, fake_tool_calls
+from rulvar import Engine, InMemoryStore, JsonlFileStore
+from rulvar.testing import FakeAdapter
 from rulvar.testing.engine import fake_routing
 
-RESULT = {"rows": 3, "name": "a step's result of some length", "flags": [True, False, None]}
-
-
-async def steps(ctx: Ctx, args: int) -> None:
-    for number in range(args):
-        await ctx.step("load", lambda: RESULT, deps=[number])
-
-
-async def fan_out(ctx: Ctx, args: int) -> None:
-    await ctx.parallel([lambda n=n: ctx.step("load", lambda: RESULT, deps=[n]) for n in range(args)])
-
-
-STEPS, FAN_OUT = define_workflow("steps", steps), define_workflow("fan-out", fan_out)
+ROOT = Path(__file__).resolve().parents[2]
+PEERS = ROOT / ".cache" / "bench" / "bin" / "python"
 
 
 def cpu(work: Callable[[], Any]) -> float:
@@ -46,25 +40,37 @@ def cpu(work: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def floor_live(count: int, path: Path | None) -> None:
-    fd = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY) if path else None
-    kept: list[bytes] = []
+def floor_step(fd: int, number: int) -> None:
+    """Write what one step leaves in a journal."""
+    identity = {"deps": [number], "key": "load", "kind": "step"}
+    key = hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    head = {"hashVersion": 2, "seq": number, "scope": "", "key": key, "ordinal": 0, "kind": "step"}
+    when = "2026-11-30T10:00:00.000Z"
+    os.write(fd, orjson.dumps({**head, "status": "running", "spanId": "s1", "startedAt": when}) + b"\n")
+    os.write(
+        fd, orjson.dumps({**head, "status": "ok", "spanId": "s1", "startedAt": when, "value": RESULT}) + b"\n"
+    )
+
+
+def floor_live(count: int, path: Path) -> None:
+    fd = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_WRONLY)
     for number in range(count):
-        identity = {"deps": [number], "key": "load", "kind": "step"}
-        key = hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()
-        head = {"hashVersion": 2, "seq": number, "scope": "", "key": key, "ordinal": 0, "kind": "step"}
-        when = "2026-11-30T10:00:00.000Z"
-        first = orjson.dumps({**head, "status": "running", "spanId": "s1", "startedAt": when}) + b"\n"
-        last = (
-            orjson.dumps({**head, "status": "ok", "spanId": "s1", "startedAt": when, "value": RESULT}) + b"\n"
-        )
-        for line in (first, last):
-            if fd is None:
-                kept.append(line)
-            else:
-                os.write(fd, line)
-    if fd is not None:
-        os.close(fd)
+        floor_step(fd, number)
+    os.close(fd)
+
+
+def floor_gather(count: int, path: Path) -> None:
+    """The floor's work, a task per step."""
+    fd = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_WRONLY)
+
+    async def one(number: int) -> None:
+        floor_step(fd, number)
+
+    async def main() -> None:
+        await asyncio.gather(*[one(number) for number in range(count)])
+
+    asyncio.run(main())
+    os.close(fd)
 
 
 def floor_replay(path: Path) -> None:
@@ -96,6 +102,7 @@ def _rows(folder: Path, count: int, workflow: Any) -> dict[str, Any]:
     floor, memory, files = folder / "floor.jsonl", InMemoryStore(), JsonlFileStore(folder / "runs")
     return {
         "floor live": lambda: floor_live(count, floor),
+        "floor gather": lambda: floor_gather(count, floor),
         "floor replay": lambda: floor_replay(floor),
         "live memory": lambda: drive(memory, workflow, count, resume=False),
         "replay memory": lambda: drive(memory, workflow, count, resume=True),
@@ -104,7 +111,7 @@ def _rows(folder: Path, count: int, workflow: Any) -> dict[str, Any]:
     }
 
 
-def measure(name: str, count: int, workflow: Any) -> None:
+def measure(name: str, count: int, workflow: Any, floor: str) -> None:
     figures: dict[str, list[float]] = {}
     for _ in range(3):
         with tempfile.TemporaryDirectory() as folder:
@@ -112,38 +119,43 @@ def measure(name: str, count: int, workflow: Any) -> None:
                 figures.setdefault(row, []).append(cpu(work) / count * 1e6)
     best = {row: min(values) for row, values in figures.items()}
     print(
-        f"{name:>10} {count:>7}: live us/step floor {best['floor live']:5.1f}, memory {best['live memory']:5.1f}, "
-        f"jsonl {best['live jsonl']:5.1f} ({best['live jsonl'] / best['floor live']:.1f}x); replay floor "
+        f"{name:>10} {count:>7}: live us/step {floor} {best[floor]:5.1f}, memory {best['live memory']:5.1f}, "
+        f"jsonl {best['live jsonl']:5.1f} ({best['live jsonl'] / best[floor]:.1f}x); replay floor "
         f"{best['floor replay']:5.1f}, memory {best['replay memory']:5.1f}, jsonl {best['replay jsonl']:5.1f} "
-        f"({best['replay jsonl'] / best['floor replay']:.1f}x)"
+        f"({best['replay jsonl'] / best['floor replay']:.1f}x)",
+        flush=True,
     )
 
 
-def agents(count: int) -> None:
-    @tool
-    def look(q: str) -> str:
-        """Look a thing up."""
-        return q
+def peers(count: int) -> None:
+    if not PEERS.exists():
+        print("DBOS: not installed in .cache/bench; `make bench` does it")
+        return
+    script = Path(__file__).parent / "peers" / "dbos_steps.py"
+    with tempfile.TemporaryDirectory() as folder:
+        figures = [
+            float(subprocess.check_output([str(PEERS), str(script), mode, folder, str(count)], text=True))
+            for mode in ("live", "replay")
+        ]
+    print(f"DBOS, SQLite {count:>6}: live {figures[0]:.0f} us/step, replay {figures[1]:.0f}", flush=True)
 
-    def answer(call: Any) -> Any:
-        if call.req.messages[-1].role == "tool":
-            return "done"
-        return fake_tool_calls(name="look", args={"q": "x"})
 
-    async def body(ctx: Ctx, args: int) -> None:
-        for number in range(args):
-            await ctx.agent(f"ask {number}", tools=[look])
-
+def run_agents(count: int) -> None:
     async def main() -> None:
         engine = Engine(
             adapters=[FakeAdapter(agents={"*": answer})],
             routing=fake_routing(),
             budget_defaults={"max_spawns": 10**9},
         )
-        assert (await engine.run(define_workflow("w", body), count).result()).status == "ok"
+        outcome = await engine.run(AGENTS, count).result()
+        assert outcome.status == "ok", outcome.error
 
-    best = min(cpu(lambda: asyncio.run(main())) for _ in range(3)) / count * 1e6
-    print(f"agent run of 2 turns and a tool call, fake tier: {best:.0f} us")
+    asyncio.run(main())
+
+
+def agents(count: int) -> None:
+    best = min(cpu(lambda: run_agents(count)) for _ in range(3)) / count * 1e6
+    print(f"agent run of 2 turns and a tool call, fake tier: {best:.0f} us", flush=True)
 
 
 def memory(count: int) -> None:
@@ -167,10 +179,46 @@ def memory(count: int) -> None:
     print(f"memory of a loaded and indexed journal: {size / len(lines):.0f} bytes per entry")
 
 
-if __name__ == "__main__":
-    sizes = [1_000, 10_000] if "--quick" in sys.argv else [1_000, 10_000, 100_000]
-    for size in sizes:
-        measure("sequential", size, STEPS)
-    measure("fan-out", 10_000, FAN_OUT)
+COUNTED: dict[str, Callable[[int], None]] = {
+    "live step, memory": lambda count: drive(InMemoryStore(), STEPS, count, resume=False),
+    "fan-out step, memory": lambda count: drive(InMemoryStore(), FAN_OUT, count, resume=False),
+    "agent run, memory": run_agents,
+}
+
+
+def instructions() -> None:
+    """Count instructions per operation: a run of 300 minus a run of 100, so that start-up cancels out."""
+    for name in COUNTED:
+        counts = []
+        for count in (100, 300):
+            command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable]
+            done = subprocess.run(
+                [*command, __file__, "--count", name, str(count)],
+                capture_output=True,
+                text=True,
+                check=True,
+                env={**os.environ, "PYTHONHASHSEED": "0"},
+            )
+            found = re.search(r"Collected : (\d+)", done.stderr)
+            assert found is not None, done.stderr[-500:]
+            counts.append(int(found[1]))
+        print(f"{name}: {(counts[1] - counts[0]) / 200 / 1000:.0f} thousand instructions", flush=True)
+
+
+def main() -> None:
+    if "--count" in sys.argv:
+        COUNTED[sys.argv[2]](int(sys.argv[3]))
+        return
+    if "--instructions" in sys.argv:
+        instructions()
+        return
+    for size in [1_000, 10_000] if "--quick" in sys.argv else [1_000, 10_000, 100_000]:
+        measure("sequential", size, STEPS, "floor live")
+    measure("fan-out", 10_000, FAN_OUT, "floor gather")
+    peers(1_000)
     agents(2_000)
     memory(20_000)
+
+
+if __name__ == "__main__":
+    main()

@@ -67,9 +67,7 @@ async def test_s05_refused_payload(ref: Any) -> None:
 
 
 async def test_s06_a_queue_drives_turns(ref: Any) -> None:
-    run = await run_workflow(
-        ref.Chat, answers={"user_message": queue({"text": "hi"}, {"text": "bye"})}
-    )
+    run = await run_workflow(ref.Chat, answers={"user_message": queue({"text": "hi"}, {"text": "bye"})})
     assert run.path == ["greet", "user_message", "loop", "user_message", "loop"]
     assert (run.status, run.place, run.state["turns"]) == ("waiting", "waiting_for_user", 2)
     assert [event.type for event in run.trace].count("run.settled") == 3
@@ -120,9 +118,7 @@ async def test_s10_park_view_degenerate_forms(ref: Any) -> None:
 
 
 async def test_s11_child_fails_into_an_error_place(ref: Any) -> None:
-    run = await run_workflow(
-        ref.Provision, answers={"on_provisioned": failure("child died")}, apps=[ref.app]
-    )
+    run = await run_workflow(ref.Provision, answers={"on_provisioned": failure("child died")}, apps=[ref.app])
     assert (run.status, run.place) == ("failed", "recovery")
     assert run.error is not None
     assert "child died" in run.error.message
@@ -168,9 +164,7 @@ async def test_s14_retries_used_up() -> None:
 
 async def test_s15_retry_succeeds() -> None:
     ref = reference_machines(retry=Retry(attempts=1))
-    run = await run_workflow(
-        ref.Fetcher, replay=fetch_script({"error": "503"}, {"data": {"body": "ok"}})
-    )
+    run = await run_workflow(ref.Fetcher, replay=fetch_script({"error": "503"}, {"data": {"body": "ok"}}))
     assert (run.status, run.path, run.result) == ("completed", ["fetch", "fetch"], {"body": "ok"})
     assert [event.type for event in run.tool_calls] == ["tool.failed", "tool.completed"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from contextvars import copy_context
 from typing import Any
 
 from rulvar.contracts.outcome import Dropped, Settled
@@ -55,71 +54,100 @@ async def run_branches(
         abort_siblings: cancel the others when one fails.
         collect: return exceptions instead of raising the first.
     """
-    first_error: list[BaseException] = []
-    tasks: list[asyncio.Task[Any]] = []
-
-    def ended(task: asyncio.Task[Any]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is None:
-            return
-        if not first_error:
-            first_error.append(error)
-        # a refusal before dispatch costs nothing: what its siblings are paying for may finish
-        refused = isinstance(error, BudgetExhaustedError)
-        if (abort_siblings and not refused) or not isinstance(error, Exception):
-            for other in tasks:
-                if other is not task:
-                    other.cancel()
-
+    group = _Group(thunks, abort_siblings)
     loop = asyncio.get_running_loop()
-    for scope, thunk in zip(scopes, thunks, strict=True):
+    for number, scope in enumerate(scopes):
         branch = Branch(run.liveness, place.branch)
+        group.branches.append(branch)
         here = place.at(branch=branch, scope=scope, span=run.next_span())
-        context = copy_context()
-        context.run(CURRENT_PLACE.set, here)
-        task = loop.create_task(run.inside(_in_branch(thunk, branch)), context=context)
-        tasks.append(task)
+        group.tasks.append(loop.create_task(run.inside(group.run_one(number, here))))
     place.branch.hand_over(1)
     try:
-        for task in tasks:
-            task.add_done_callback(ended)
-        if tasks:
-            await _all_done(tasks)
-    except asyncio.CancelledError:
-        for task in tasks:
-            task.cancel()
-        await asyncio.shield(_all_done(tasks))
-        raise
+        await group.wait()
     finally:
         place.branch.hand_over(-1)
-    control = next((error for error in _errors(tasks) if isinstance(error, ControlFlow)), None)
+    control = next((item for item in group.ends if isinstance(item, ControlFlow)), None)
     if control is not None:
         raise control
-    if first_error and not collect:
-        raise first_error[0]
-    return [_result(task) for task in tasks]
+    if group.first_error is not None and not collect:
+        raise group.first_error
+    return group.ends
 
 
-async def _in_branch(thunk: Thunk, branch: Branch) -> Any:
-    try:
-        return await (thunk() if callable(thunk) else thunk)
-    finally:
-        branch.end()
+_RUNNING: Any = object()
 
 
-async def _all_done(tasks: list[asyncio.Task[Any]]) -> None:
-    await asyncio.wait(tasks)
-    await asyncio.sleep(0)  # done callbacks run before the results are read
+class _Group:
+    """The branches of one call. Each notes its own end: a callback per task would cost more than the branch."""
 
+    __slots__ = ("_abort", "_done", "_open", "_thunks", "branches", "ends", "first_error", "tasks")
 
-def _errors(tasks: list[asyncio.Task[Any]]) -> Iterable[BaseException]:
-    return (error for task in tasks if not task.cancelled() and (error := task.exception()) is not None)
+    def __init__(self, thunks: list[Thunk], abort_siblings: bool) -> None:
+        self._thunks = thunks
+        self._abort = abort_siblings
+        self._open = len(thunks)
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.branches: list[Branch] = []
+        self.ends: list[Any] = [_RUNNING] * len(thunks)
+        self.first_error: BaseException | None = None
 
+    async def run_one(self, number: int, here: Place) -> None:
+        """Run a branch and note its value, or the exception it ended with."""
+        CURRENT_PLACE.set(here)
+        thunk = self._thunks[number]
+        try:
+            self._end(number, await (thunk() if callable(thunk) else thunk))
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._end(number, error)
+            raise
+        except BaseException as error:
+            if not isinstance(error, asyncio.CancelledError):
+                self._failed(error, number)
+            self._end(number, error)
 
-def _result(task: asyncio.Task[Any]) -> Any:
-    if task.cancelled():
-        return asyncio.CancelledError()
-    return task.exception() or task.result()
+    async def wait(self) -> None:
+        """Wait until every branch has ended; a cancelled wait cancels them all first."""
+        if not self.tasks:
+            return
+        try:
+            await self._done
+        except asyncio.CancelledError:
+            for number in range(len(self.tasks)):
+                self._cancel(number)
+            await asyncio.shield(asyncio.wait(self.tasks))
+            raise
+
+    def _end(self, number: int, end: Any) -> None:
+        self.ends[number] = end
+        self.branches[number].end()
+        self._open -= 1
+        if not self._open and not self._done.done():
+            self._done.set_result(None)
+
+    def _failed(self, error: BaseException, number: int) -> None:
+        if self.first_error is None:
+            self.first_error = error
+        # a refusal before dispatch costs nothing: what its siblings are paying for may finish
+        refused = isinstance(error, BudgetExhaustedError)
+        if (self._abort and not refused) or not isinstance(error, Exception):
+            for other in range(len(self.tasks)):
+                if other != number:
+                    self._cancel(other)
+
+    def _cancel(self, number: int) -> None:
+        task = self.tasks[number]
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(lambda _: self._note_unstarted(number))
+
+    def _note_unstarted(self, number: int) -> None:
+        """Note the end of a branch that was cancelled before its first step, and so could not itself."""
+        if self.ends[number] is _RUNNING:
+            thunk = self._thunks[number]
+            if inspect.iscoroutine(thunk):
+                thunk.close()
+            self._end(number, asyncio.CancelledError())
 
 
 def settled(result: Any) -> Settled:

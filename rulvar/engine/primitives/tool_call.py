@@ -295,7 +295,9 @@ def _hand_over(
 ) -> Any:
     if place.attempt is not None and envelope.documents:
         place.attempt.declare(envelope.documents, tool)
-    data = envelope.data if tool.result is None else tool.result.revive(envelope.data)
+    data = envelope.data
+    if tool.result is not None and not tool.result.issues(data):  # a stand-in may answer anything
+        data = tool.result.revive(data)
     if options.result == "value":
         return data
     return ToolResult(data=data, metadata=envelope.metadata, type=envelope.type, receipt=receipt)
