@@ -67,6 +67,15 @@ class AgentConduct:
         ended = None if self._call is None else self._call.ended
         return None if ended is None else ended.error
 
+    def resumed(self, call: ConductedCall, state: LoopState) -> None:
+        """Count on where a checkpoint left the agent."""
+        self._call = call
+        self._in_step = self._node.restore(state.notes)
+
+    def notes(self) -> dict[str, Any]:
+        """Return the agent's counters for a checkpoint."""
+        return self._node.notes(in_step=self._in_step)
+
     # -- turns ---------------------------------------------------------------------------
 
     async def admit_turn(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rulvar.agents.limits import Limits
@@ -77,6 +78,24 @@ class AgentNode:
             tool_calls=self.counters.tool_calls,
             children=tuple(child.view() for child in self.children),
         )
+
+    def notes(self, *, in_step: bool) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {
+            "steps": self.steps,
+            "inStep": in_step,
+            "callIds": sorted(self.call_ids),
+            "counters": asdict(self.counters),
+        }
+
+    def restore(self, notes: Mapping[str, Any]) -> bool:
+        """Count what was done before a checkpoint, here and above; returns whether a step was under way."""
+        self.steps = notes.get("steps", 0)
+        self.call_ids.update(notes.get("callIds", ()))
+        for name, number in notes.get("counters", {}).items():
+            for node in self.chain:
+                setattr(node.counters, name, getattr(node.counters, name) + number)
+        return bool(notes.get("inStep"))
 
     @property
     def chain(self) -> list[AgentNode]:

@@ -13,6 +13,7 @@ class Orders:
 
     def __init__(self) -> None:
         self.executions: Counter[str] = Counter()
+        self.broken = True
 
         @tool(id="orders.lookup", effects="read", result_schema=_object(status="string"))
         def lookup(order_id: str) -> dict[str, str]:
@@ -26,7 +27,7 @@ class Orders:
             self.executions["orders.refund"] += 1
             if order_id == "A0":
                 raise ToolRefusal("nothing to refund")
-            if order_id == "ERR":
+            if order_id == "ERR" and self.broken:
                 raise RuntimeError("PRIVATE row 7")
             return {"ok": True}
 

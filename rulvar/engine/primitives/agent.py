@@ -92,8 +92,10 @@ async def _run_admitted(
     if plan.options.isolation != "none":
         extra["value"] = {"isolation": plan.options.isolation}
     opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, extra)
-    state = await load_checkpoint(run, opened, claim)
+    state = await load_checkpoint(run, claim)
     host = AgentHost(run, place, plan, opened, task, reservation)
+    if state is not None:
+        host.resumed(state)
     loop = AgentLoop(task, host, state)
     announce_start(run, place, plan, opened.span, replayed=False)
     place.branch.busy(1)

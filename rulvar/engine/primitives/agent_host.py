@@ -10,14 +10,14 @@ from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart
 from rulvar.contracts.stream import WireError
-from rulvar.contracts.usage import Usage
+from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Claim, Opened
 from rulvar.engine.primitives.agent_tool import run_agent_tool
 from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.primitives.conduct import Conduct, ConductedCall
 from rulvar.engine.run import Run
-from rulvar.errors import RulvarError
+from rulvar.errors import OutcomeUnknownError, RulvarError
 from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
 from rulvar.runtime.ends import LoopEnd, fault_error
@@ -61,6 +61,11 @@ class AgentHost:
         self.checkpoint_ref: str | None = None
         self._conduct: Conduct | None = plan.options.conduct
         self._call = ConductedCall(run, place, opened, task, plan.toolset)
+
+    def resumed(self, state: LoopState) -> None:
+        """Tell the agent's conduct that the call goes on at a checkpoint."""
+        if self._conduct is not None:
+            self._conduct.resumed(self._call, state)
 
     async def admit_turn(self, request: ChatRequest, state: LoopState) -> LoopEnd | None:
         """Ask the agent's conduct whether the next turn may be sent."""
@@ -119,6 +124,8 @@ class AgentHost:
         run, opened = self._run, self._opened
         await run.journal.flush()
         self.checkpoint_ref = f"{run.run_id}/ckpt/{opened.seq}"
+        if self._conduct is not None:
+            state.notes = self._conduct.notes()
         wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
         await run.engine.transcripts.put(self.checkpoint_ref, dump_wire(wire))
 
@@ -187,9 +194,8 @@ class AgentHost:
         async def keep() -> None:
             await self.checkpoint(state)
 
-        return await run_agent_tool(
-            self._run, self._place, self._opened, tool, call, keep, self._call.see_ended
-        )
+        number, seen = state.tool_calls_used, self._call.see_ended
+        return await run_agent_tool(self._run, self._place, self._opened, tool, call, number, keep, seen)
 
     def failed(self, error: WireError, *, will_retry: bool) -> None:
         """Tell that an exchange failed."""
@@ -239,12 +245,29 @@ class AgentHost:
         return emit
 
 
-async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState | None:
-    """Return the state at which a dangling call stopped, or None to start at its first turn."""
-    if claim.action != "rerun" or claim.operation is None or claim.operation.terminal is not None:
+async def load_checkpoint(run: Run, claim: Claim) -> LoopState | None:
+    """Return the state at which a call stopped, or None to start at its first turn.
+
+    A call that ended because one of its writes may have happened goes on at that write: what it did
+    before is done, and paid.
+    """
+    if claim.action != "rerun" or claim.operation is None:
         return None
-    data = await run.engine.transcripts.get(f"{run.run_id}/ckpt/{opened.seq}")
+    terminal = claim.operation.terminal
+    if terminal is not None and not _is_unknown(terminal.to_wire()):
+        return None
+    data = await run.engine.transcripts.get(f"{run.run_id}/ckpt/{claim.operation.first.seq}")
     if data is None:
         return None
     wire = decode_json(data)
-    return decode_checkpoint(wire) if isinstance(wire, dict) else None
+    if not isinstance(wire, dict):
+        return None
+    state = decode_checkpoint(wire)
+    if terminal is not None:  # its entry tells the usage so far
+        state.usage, state.usage_approx, state.provider_calls = ZERO_USAGE, False, []
+    return state
+
+
+def _is_unknown(wire: dict[str, Any]) -> bool:
+    error = wire.get("error")
+    return isinstance(error, dict) and error.get("code") == OutcomeUnknownError.code

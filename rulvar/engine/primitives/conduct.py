@@ -59,6 +59,12 @@ class Conduct(Protocol):
     schema_attempts: int
     """How often an answer that does not fit is asked for again."""
 
+    def resumed(self, call: ConductedCall, state: LoopState) -> None:
+        """The call goes on where a checkpoint left it."""
+
+    def notes(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps of the conduct, as JSON."""
+
     async def admit_turn(
         self, call: ConductedCall, request: ChatRequest, state: LoopState
     ) -> RulvarError | None:

@@ -114,7 +114,8 @@ async def test_a_resume_does_not_make_a_write_again_that_may_have_happened() -> 
     assert orders.executions["orders.refund"] == 1
     assert again.model.calls == []
     seq = next(entry.seq for entry in await store.load("r") if entry.kind == "agent" and entry.ref is None)
-    retried = desk(orders, tool_calls(REFUND), final("Done."))
+    orders.broken = False
+    retried = desk(orders, final("Done."))
     async with Engine(journal=store) as engine:
         third = await engine.resume("r", retried, args="hi", invalidate=[seq]).result()
     assert (third.status, third.value) == ("ok", "Done.")
