@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from rulvar.testing.doubles import tool_mock as tool_mock
     from rulvar.testing.engine import TestEngine as TestEngine
     from rulvar.testing.engine import create_test_engine as create_test_engine
+    from rulvar.testing.eval_report import EvalReport as EvalReport
+    from rulvar.testing.evals import EvalCase as EvalCase
+    from rulvar.testing.evals import evaluate as evaluate
+    from rulvar.testing.evals import rubric_judge as rubric_judge
     from rulvar.testing.fake import FAKE_MODEL_REF as FAKE_MODEL_REF
     from rulvar.testing.fake import FakeAdapter as FakeAdapter
     from rulvar.testing.journal_replay import Replay as Replay
@@ -84,6 +88,8 @@ _HOMES = {
     "CassetteHeader": "rulvar.testing.cassette",
     "CassetteRow": "rulvar.testing.cassette",
     "Coverage": "rulvar.testing.coverage",
+    "EvalCase": "rulvar.testing.evals",
+    "EvalReport": "rulvar.testing.eval_report",
     "FAKE_MODEL_REF": "rulvar.testing.fake",
     "FakeAdapter": "rulvar.testing.fake",
     "FakeCall": "rulvar.testing.responders",
@@ -118,6 +124,7 @@ _HOMES = {
     "diagnose_miss": "rulvar.testing.diagnose",
     "diff_cassettes": "rulvar.testing.cassette_changes",
     "diff_traces": "rulvar.testing.traces",
+    "evaluate": "rulvar.testing.evals",
     "failure": "rulvar.testing.answers",
     "fake_tool_calls": "rulvar.testing.responders",
     "fake_wire_error": "rulvar.testing.responders",
@@ -134,6 +141,7 @@ _HOMES = {
     "replay": "rulvar.testing.replayer",
     "replay_run": "rulvar.testing.journal_replay",
     "request_hash": "rulvar.contracts.request_hash",
+    "rubric_judge": "rulvar.testing.evals",
     "run_live_smoke": "rulvar.testing.live",
     "run_tool": "rulvar.testing.tool",
     "run_transition": "rulvar.testing.single_transition",
@@ -158,6 +166,8 @@ __all__ = [
     "CassetteHeader",
     "CassetteRow",
     "Coverage",
+    "EvalCase",
+    "EvalReport",
     "FakeAdapter",
     "FakeCall",
     "LiveSmoke",
@@ -189,6 +199,7 @@ __all__ = [
     "diagnose_miss",
     "diff_cassettes",
     "diff_traces",
+    "evaluate",
     "failure",
     "fake_tool_calls",
     "fake_wire_error",
@@ -205,6 +216,7 @@ __all__ = [
     "replay",
     "replay_run",
     "request_hash",
+    "rubric_judge",
     "run_live_smoke",
     "run_tool",
     "run_transition",
