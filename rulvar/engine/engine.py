@@ -43,6 +43,7 @@ from rulvar.engine.run import Run
 from rulvar.engine.schemas import Schemas
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
+from rulvar.engine.watchers import Watchers
 from rulvar.engine.workflow import RunsAs, Workflow, unknown_workflow
 from rulvar.errors import ConfigError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
@@ -126,10 +127,10 @@ class Engine:
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
         self._adapters = adapters_by_id(adapters)
         self._profiles = {name: AgentProfile.of(name, item) for name, item in (profiles or {}).items()}
-        self._pricing = {
-            reference: price_table(reference, item) for reference, item in (pricing or {}).items()
-        }
+        self._pricing = {name: price_table(name, item) for name, item in (pricing or {}).items()}
         self._slots = call_slots(concurrency)
+        self.watch = Watchers()
+        """Calls back with every run that starts."""
         self._workflows: dict[str, Workflow[Any]] = {}
         for item in workflows:
             known = self.workflow_of(item)
@@ -257,8 +258,8 @@ class Engine:
         segment = Segment(self, handle, request, workflow_is_known=known)
         task = loop.create_task(segment.execute(), name=f"rulvar run {request.run_id}")
         handle._task = task
-        self._handles[task] = handle
-        self._started[handle.run_id] = handle
+        self._handles[task] = self._started[handle.run_id] = handle
+        self.watch.tell(handle)
         task.add_done_callback(self._forget)
         return handle
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rulvar.contracts.messages import ChatRequest
+from rulvar.contracts.messages import ChatRequest, Part
 from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.usage import Usage
 
@@ -27,7 +27,10 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """One journaled call of a workflow: a model turn, a step, a child or an external wait."""
+    """One journaled call of a workflow: a model turn, a step, a child or an external wait.
+
+    Of a model turn also: the span of its agent call, how long it took, and what it came to.
+    """
 
     run_id: str
     kind: str
@@ -43,6 +46,12 @@ class CallRecord:
     request: ChatRequest | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
+    span_id: str | None = None
+    provider: str | None = None
+    duration_ms: int | None = None
+    answer: tuple[Part, ...] = ()
+    finish_reason: str | None = None
+    error_code: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.canonical import decode_json
@@ -58,6 +58,7 @@ class AgentHost:
         self._task = task
         self.reservation = reservation
         self._turn = 0
+        self._exchange_began = run.clock.now_ms()
         self.checkpoint_ref: str | None = None
         self._conduct: Conduct | None = plan.options.conduct
         self._call = ConductedCall(run, place, opened, task, plan.toolset)
@@ -117,6 +118,12 @@ class AgentHost:
                 request=request,
                 usage=turn.usage,
                 cost_usd=cost,
+                span_id=opened.span,
+                provider=getattr(self._task.adapter, "provider", None),
+                duration_ms=run.clock.now_ms() - self._exchange_began,
+                answer=turn.parts,
+                finish_reason=None if turn.finish is None else turn.finish.finish.reason,
+                error_code=record.get("errorCode"),
             )
 
     async def checkpoint(self, state: LoopState) -> None:
@@ -227,9 +234,12 @@ class AgentHost:
         cost = self._run.spend.price(self._plan.choice.reference, usage)
         return self._run.budget.affords(self.reservation, cost)
 
-    def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Hold one of the engine's model calls."""
-        return self._run.engine.model_slot()
+    @contextlib.asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Hold one of the engine's model calls; an exchange begins when there is one."""
+        async with self._run.engine.model_slot():
+            self._exchange_began = self._run.clock.now_ms()
+            yield
 
     def on_event(self) -> Any:
         """Return a callback that emits deltas, when the call streams."""

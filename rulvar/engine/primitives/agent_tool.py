@@ -61,7 +61,7 @@ async def run_agent_tool(
             if seen is not None:
                 seen(ended)
             return _told(ended)
-    inner = place.at(scope=agent_scope(opened.scope, opened.seq))
+    inner = place.at(scope=agent_scope(opened.scope, opened.seq), span=opened.span)
     double = run.engine.providers.double(tool)
     if isinstance(double, Tool):
         tool, double = double, None
