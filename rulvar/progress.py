@@ -57,7 +57,7 @@ class RunProgress:
         under_way: what runs at this moment, by span.
         agents: how many agent calls ended in which status.
         replayed: how many the journal served.
-        waiting: keys of what it waits for.
+        waiting: keys of what it waits for, by entry.
     """
 
     run_id: str
@@ -73,7 +73,7 @@ class RunProgress:
     tools: int = 0
     replayed: int = 0
     under_way: dict[str, Work] = field(default_factory=dict)
-    waiting: dict[str, None] = field(default_factory=dict)
+    waiting: dict[Any, str] = field(default_factory=dict)
     error: str = ""
 
     def tell(self, event: Event) -> None:
@@ -140,10 +140,10 @@ class RunProgress:
         self.cost_usd = float(event.get("spentUsd") or 0.0)
 
     def _wait(self, event: Event) -> None:
-        self.waiting[str(event.get("key") or event.get("toolName") or "an answer")] = None
+        self.waiting[event.get("entryRef")] = str(event.get("key") or event.get("toolName") or "an answer")
 
     def _answered(self, event: Event) -> None:
-        self.waiting.pop(str(event.get("key")), None)
+        self.waiting.pop(event.get("targetRef"), None)
 
 
 _FOLD: dict[str, Callable[[RunProgress, Event], None]] = {
@@ -255,7 +255,7 @@ def _told(run: RunProgress) -> str:
     if run.cost_usd:
         parts.append(f"{run.cost_usd:.4f} USD")
     if run.waiting:
-        parts.append(f"waits for {', '.join(run.waiting)}")
+        parts.append(f"waits for {', '.join(run.waiting.values())}")
     return "  ".join(parts)
 
 

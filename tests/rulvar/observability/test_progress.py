@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import sys
 from typing import Any
@@ -111,12 +112,28 @@ async def test_a_wait_is_named_until_it_is_answered() -> None:
     async def waits(ctx: Ctx, args: Any) -> Any:
         return await ctx.await_external("sign-off")
 
+    go_on = asyncio.Event()
+
+    @workflow(name="both")
+    async def both(ctx: Ctx, args: Any) -> Any:
+        return await ctx.parallel([lambda: ctx.await_external("a"), lambda: ctx.step("b", go_on.wait)])
+
     bench, console = create_test_engine(), screen()
     with progress(bench, console=console) as runs:
         outcome = await bench.run(waits).result()
     assert outcome.status == "suspended"
-    assert list(runs[0].waiting) == ["sign-off"]
+    assert list(runs[0].waiting.values()) == ["sign-off"]
     assert "waits for sign-off" in written(console)
+    bench = create_test_engine()
+    with progress(bench, console=screen()) as runs:
+        handle = bench.run(both)
+        while not runs[0].waiting:
+            await asyncio.sleep(0)
+        assert list(runs[0].waiting.values()) == ["a"]
+        await handle.resolve_external("a", 1)
+        go_on.set()
+        await handle.result()
+    assert runs[0].waiting == {}
 
 
 def event(type_: str, span: str = "s1", **fields: Any) -> Event:
