@@ -21,7 +21,7 @@ def check_agent_shape(
 
     Args:
         tools: what the agent may call.
-        output: JSON Schema of its answer, or None when it has none.
+        output: JSON Schema of its answer, or None for an answer in plain text.
         media: media types of its input.
         seen: prefixes of the media types that the model can see.
 
@@ -32,9 +32,8 @@ def check_agent_shape(
         raise ConfigError(f"tools: {len(tools)}, and a provider takes {MAX_TOOLS}", data={"field": "tools"})
     for tool in tools:
         _check(f"tool {tool.name!r} input", tool.parameters)
-    if output is None:
-        raise ConfigError("output: the answer has no JSON Schema", data={"field": "output"})
-    _check("output", output)
+    if output is not None:
+        _check("output", output)
     check_media(media, seen)
 
 

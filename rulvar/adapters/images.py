@@ -1,4 +1,4 @@
-"""Image data as it is sent: base64 text, or an address."""
+"""Images and documents as they are sent: base64 text, or an address."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 from rulvar.contracts.messages import ImagePart
 from rulvar.errors import ConfigError
 
-__all__ = ["image_base64", "image_url"]
+__all__ = ["PDF", "data_address", "image_base64", "image_url"]
+
+PDF = "application/pdf"
 
 
 def image_url(part: ImagePart) -> str | None:
@@ -25,7 +27,7 @@ def image_base64(part: ImagePart) -> str:
     """
     data: Any = part.data
     if isinstance(data, str):
-        return data
+        return data.partition(";base64,")[2] if data.startswith("data:") else data
     if isinstance(data, dict):  # bytes as they go over the wire: index to byte
         try:
             data = bytes(data[str(at)] for at in range(len(data)))
@@ -34,6 +36,11 @@ def image_base64(part: ImagePart) -> str:
     if isinstance(data, (bytes, bytearray, memoryview)):
         return base64.b64encode(data).decode("ascii")
     raise _no_image(part)
+
+
+def data_address(part: ImagePart) -> str:
+    """Return a part as an address: a web address as it is, data as a ``data:`` address."""
+    return image_url(part) or f"data:{part.media_type};base64,{image_base64(part)}"
 
 
 def _no_image(part: ImagePart) -> ConfigError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -273,11 +274,26 @@ def _media(agent: Agent[Any], items: Any) -> tuple[ImagePart, ...]:
     parts = []
     for number, item in enumerate(items if isinstance(items, list) else [None]):
         kind = item.get("mediaType") if isinstance(item, dict) else None
-        data = item.get("data") if isinstance(item, dict) else None
-        if kind not in agent.media or not isinstance(data, str):
+        address = _address(kind, item.get("data")) if isinstance(item, dict) and kind in agent.media else None
+        if not isinstance(kind, str) or address is None:
             raise InvalidInputError(
-                f"the input of agent {agent.id} does not fit: media[{number}] is none of {', '.join(agent.media)}",
+                f"the input of agent {agent.id} does not fit: media[{number}] is no address and no base64 text of "
+                f"{', '.join(agent.media)}",
                 data={"agent": agent.id, "field": f"media[{number}]"},
             )
-        parts.append(ImagePart(media_type=kind, data=data))
+        parts.append(ImagePart(media_type=kind, data=address))
     return tuple(parts)
+
+
+def _address(kind: Any, data: Any) -> str | None:
+    """Return data as an address that says its type, which every provider takes; None for what is neither."""
+    if not isinstance(data, str):
+        return None
+    if data.startswith(("https://", "http://")):
+        return data
+    start = f"data:{kind};base64,"
+    text = data.removeprefix(start)
+    try:
+        return start + text if base64.b64decode(text, validate=True) else None
+    except ValueError:
+        return None

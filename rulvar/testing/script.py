@@ -354,5 +354,14 @@ def _messages(message: Msg) -> Iterator[ScriptedMessage]:
         calls=tuple(
             (part.id, part.name, part.args) for part in message.parts if isinstance(part, ToolCallPart)
         ),
-        media=tuple((part.media_type, part.data) for part in message.parts if isinstance(part, ImagePart)),
+        media=tuple(
+            (part.media_type, _without_type(part.data))
+            for part in message.parts
+            if isinstance(part, ImagePart)
+        ),
     )
+
+
+def _without_type(data: Any) -> Any:
+    """Return the base64 text of a ``data:`` address, and anything else as it is."""
+    return data.partition(";base64,")[2] if isinstance(data, str) and data.startswith("data:") else data

@@ -7,7 +7,7 @@ from typing import Any
 
 from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.catalogue import ModelFacts
-from rulvar.adapters.images import image_base64, image_url
+from rulvar.adapters.images import PDF, image_base64, image_url
 from rulvar.adapters.json_text import result_text
 from rulvar.contracts.messages import (
     ChatRequest,
@@ -98,7 +98,8 @@ def _block(part: Part, ids: CallIds) -> Any:
             **({"is_error": True} if part.is_error else {}),
         }
     if isinstance(part, ImagePart):
-        return {"type": "image", "source": _image_source(part)}
+        kind = "document" if part.media_type == PDF else "image"
+        return {"type": kind, "source": _image_source(part)}
     assert isinstance(part, ProviderRawPart)
     if part.provider != FAMILY:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rulvar.adapters.call_ids import CallIds
-from rulvar.adapters.images import image_base64, image_url
+from rulvar.adapters.images import PDF, data_address
 from rulvar.adapters.json_text import json_text, result_text
 from rulvar.adapters.openai.encode import system_text
 from rulvar.contracts.capabilities import ModelCaps
@@ -127,12 +127,10 @@ def _content(message: Msg) -> Iterator[dict[str, Any]]:
         if isinstance(part, TextPart):
             yield {"type": "text", "text": part.text}
         elif isinstance(part, ImagePart):
-            yield {"type": "image_url", "image_url": {"url": _image(part)}}
+            yield _media(part)
 
 
-def _image(part: ImagePart) -> str:
-    if (url := image_url(part)) is not None:
-        return url
-    if isinstance(part.data, str) and part.data.startswith("data:"):
-        return part.data
-    return f"data:{part.media_type};base64,{image_base64(part)}"
+def _media(part: ImagePart) -> dict[str, Any]:
+    if part.media_type == PDF:
+        return {"type": "file", "file": {"filename": "document.pdf", "file_data": data_address(part)}}
+    return {"type": "image_url", "image_url": {"url": data_address(part)}}

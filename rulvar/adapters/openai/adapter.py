@@ -12,6 +12,7 @@ from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.catalogue import ModelFacts, facts_with, openai_facts
 from rulvar.adapters.exchange import Exchange
 from rulvar.adapters.identity import BoundModel, check_adapter_id
+from rulvar.adapters.images import PDF
 from rulvar.adapters.openai.decode import ResponsesDecoder
 from rulvar.adapters.openai.encode import FAMILY, encode_request, is_downmapped
 from rulvar.adapters.sdk import SdkClients, sdk_fault
@@ -124,7 +125,7 @@ class OpenAIAdapter:
         Raises:
             ConfigError: it does not; names the tool and the field.
         """
-        check_agent_shape(tools, output, media, ("image/",))
+        check_agent_shape(tools, output, media, ("image/", PDF))
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop; the next request opens new ones."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.catalogue import ModelFacts
-from rulvar.adapters.images import image_base64
+from rulvar.adapters.images import PDF, data_address, image_base64, image_url
 from rulvar.adapters.json_text import json_text, result_text
 from rulvar.contracts.messages import (
     ChatRequest,
@@ -109,7 +109,7 @@ def _items(message: Msg, ids: CallIds) -> Iterator[Any]:
             content.append({"type": kind, "text": part.text})
             continue
         if isinstance(part, ImagePart):
-            content.append({"type": "input_image", "image_url": image_address(part)})
+            content.append(_media(part))
             continue
         if isinstance(part, ProviderRawPart) and part.provider != FAMILY:
             continue
@@ -136,6 +136,14 @@ def _own_item(part: ToolCallPart | ToolResultPart | ProviderRawPart, ids: CallId
             "output": result_text(part.result),
         }
     return part.block
+
+
+def _media(part: ImagePart) -> dict[str, Any]:
+    if part.media_type != PDF:
+        return {"type": "input_image", "image_url": image_address(part)}
+    if (url := image_url(part)) is not None:
+        return {"type": "input_file", "file_url": url}
+    return {"type": "input_file", "filename": "document.pdf", "file_data": data_address(part)}
 
 
 def image_address(part: ImagePart) -> str:

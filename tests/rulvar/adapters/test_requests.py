@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from rulvar.adapters.compatible import openai_compatible
 from rulvar.adapters.openai import OpenAIAdapter
 from rulvar.contracts.messages import ImagePart
 from rulvar.errors import ConfigError
-from rulvar.testing.samples import sample_png
+from rulvar.testing.samples import sample_pdf, sample_png
 
 every = pytest.mark.parametrize("provider", PROVIDERS, ids=[item.name for item in PROVIDERS])
 STRICT = {
@@ -73,6 +74,44 @@ def test_images_are_sent_as_each_provider_takes_them(provider: Provider) -> None
         ChatRequest(model=provider.model, messages=(Msg(role="user", parts=parts),)).to_wire()
     )
     assert provider.said(provider.adapter().build_request(wired)) == body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        sample_pdf(),
+        f"data:application/pdf;base64,{base64.b64encode(sample_pdf()).decode()}",
+        base64.b64encode(sample_pdf()).decode(),
+    ],
+)
+def test_a_pdf_is_sent_as_the_document_that_each_provider_takes(data: Any) -> None:
+    text = base64.b64encode(sample_pdf()).decode()
+    part = ImagePart(media_type="application/pdf", data=data)
+
+    def content(adapter: Any, at: str) -> Any:
+        request = ChatRequest(model="m", messages=(Msg(role="user", parts=(part,)),))
+        return adapter.build_request(request)[at][-1]["content"]
+
+    assert content(AnthropicAdapter(api_key="k"), "messages") == [
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": text}}
+    ]
+    address = f"data:application/pdf;base64,{text}"
+    assert content(OpenAIAdapter(api_key="k"), "input") == [
+        {"type": "input_file", "filename": "document.pdf", "file_data": address}
+    ]
+    assert content(openai_compatible("c", "http://c.test/v1"), "messages") == [
+        {"type": "file", "file": {"filename": "document.pdf", "file_data": address}}
+    ]
+
+
+@every
+def test_an_image_as_a_data_address_is_sent_as_each_provider_takes_it(provider: Provider) -> None:
+    text = base64.b64encode(sample_png()).decode()
+    part = ImagePart(media_type="image/png", data=f"data:image/png;base64,{text}")
+    request = ChatRequest(model=provider.model, messages=(Msg(role="user", parts=(part,)),))
+    body = provider.said(provider.adapter().build_request(request))
+    assert body.count(text) == 1
+    assert ("data:image/png;base64," in body) is (provider.name != "anthropic")
 
 
 @every

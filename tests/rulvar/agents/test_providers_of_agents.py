@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_s60_an_optional_field_is_refused_when_the_agent_is_defined(provider: Pr
 @pytest.mark.parametrize(
     ("output", "field"),
     [
-        (None, "output"),
+        (object(), "output"),  # nothing that a JSON Schema can be made of
         ({"type": "string"}, "root"),
         ({"type": "object", "additionalProperties": True}, "additionalProperties"),
         ({"type": "object", "properties": {"tags": {"type": "object", "additionalProperties": {"type": "string"}}},
@@ -174,6 +175,12 @@ def test_more_tools_than_a_provider_takes_are_refused(provider: Provider) -> Non
         Agent(id="a", model=adapter, output=REPLY, tools=[numbered(n) for n in range(129)])
 
 
+@every
+def test_an_agent_that_answers_in_plain_text_is_taken(provider: Provider) -> None:
+    adapter = provider.adapter(transport=httpx2.MockTransport(refuse)).model(provider.model)
+    check_agent(Agent(id="a", model=adapter), adapter)
+
+
 def test_media_that_a_model_cannot_see_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"agent 'eye': media: the model cannot see image/png"):
         Agent(id="eye", model=scripted_model([], media=False), media=["image/png"])
@@ -182,8 +189,6 @@ def test_media_that_a_model_cannot_see_are_refused() -> None:
 
 
 async def test_a_model_sees_the_media_of_the_input(run: Any) -> None:
-    import base64
-
     def look(request: Any) -> Any:
         assert [kind for kind, _ in request.messages[0].media] == ["image/png", "application/pdf"]
         return final(request.messages[0].content)
@@ -199,6 +204,36 @@ async def test_a_model_sees_the_media_of_the_input(run: Any) -> None:
         Agent(id="eye", model=scripted_model([look]), media=["image/png"]), {"input": "x", "media": media}
     )
     assert wrong.code == "invalid_input"
+    assert told.view.agents[0].model_calls == 1
+
+
+@pytest.mark.parametrize(
+    "data", ["not base64!", "", 7, None, "data:image/gif;base64,QUFB", "file:///etc/passwd"]
+)
+async def test_media_that_are_no_data_are_refused_before_the_model_is_asked(run: Any, data: Any) -> None:
+    agent = Agent(id="eye", model=scripted_model([final("never")]), media=["image/png"])
+    media = [{"mediaType": "image/png", "data": data}]
+    told = await run(agent, {"input": "x", "media": media})
+    assert told.code == "invalid_input"
+    assert agent.model.calls == []
+
+
+async def test_media_reach_every_provider_as_it_takes_them(run: Any) -> None:
+    data = base64.b64encode(sample_png()).decode()
+    seen: list[str] = []
+
+    def handle(request: Any) -> Any:
+        seen.append(request.content.decode())
+        return httpx2.Response(400, json={"error": {"message": "enough"}})
+
+    for provider in PROVIDERS:
+        adapter = provider.adapter(transport=httpx2.MockTransport(handle)).model(provider.model)
+        agent = Agent(id="eye", model=adapter, media=["image/png"])
+        await run(agent, {"input": "x", "media": [{"mediaType": "image/png", "data": data}]})
+    assert len(seen) == len(PROVIDERS)
+    for provider, body in zip(PROVIDERS, seen, strict=True):
+        assert body.count(data) == 1
+        assert (f"data:image/png;base64,{data}" in body) is (provider.name != "anthropic")
 
 
 @pytest.mark.parametrize(
