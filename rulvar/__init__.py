@@ -78,6 +78,8 @@ if TYPE_CHECKING:
     from rulvar.runtime.retry import RetryPolicy as RetryPolicy
     from rulvar.stores.jsonl import JsonlFileStore as JsonlFileStore
     from rulvar.stores.memory import InMemoryStore as InMemoryStore
+    from rulvar.stores.postgres import PostgresStore as PostgresStore
+    from rulvar.stores.sqlite import SqliteStore as SqliteStore
     from rulvar.stores.transcripts import FileTranscriptStore as FileTranscriptStore
     from rulvar.tools.gate import evaluate_permission as evaluate_permission
     from rulvar.tools.grants import tool_grants as tool_grants
@@ -131,6 +133,7 @@ _HOMES = {
     "PartialUsage": "rulvar.contracts.stream",
     "Pending": "rulvar.contracts.outcome",
     "Permissions": "rulvar.tools.permissions",
+    "PostgresStore": "rulvar.stores.postgres",
     "Preview": "rulvar.contracts.outcome",
     "ReasoningDelta": "rulvar.contracts.stream",
     "Receipt": "rulvar.contracts.envelope",
@@ -142,6 +145,7 @@ _HOMES = {
     "RunView": "rulvar.engine.inspection",
     "Sequence": "rulvar.machines.fan_out",
     "Settled": "rulvar.contracts.outcome",
+    "SqliteStore": "rulvar.stores.sqlite",
     "StateMachine": "rulvar.machines.machine",
     "StreamError": "rulvar.contracts.stream",
     "StreamPolicy": "rulvar.agents.stream",
@@ -216,6 +220,7 @@ __all__ = [
     "PartialUsage",
     "Pending",
     "Permissions",
+    "PostgresStore",
     "Preview",
     "ReasoningDelta",
     "Receipt",
@@ -227,6 +232,7 @@ __all__ = [
     "RunView",
     "Sequence",
     "Settled",
+    "SqliteStore",
     "StateMachine",
     "StreamError",
     "StreamPolicy",

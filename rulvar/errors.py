@@ -40,7 +40,9 @@
     ├── RunCancelledError           the run was cancelled
     ├── RunNotFoundError            no run of that id in the store
     ├── ResolutionError             an external wait cannot be resolved that way
-    └── LeaseHeldError              another owner drives the run
+    ├── LeaseHeldError              another owner drives the run
+    ├── SupersededError             this owner has lost the run to a later one
+    └── StoreError                  a store could not do what it was asked: disk, database, lock
 
 Control flow is not an error: :class:`ControlFlow` and its children derive from ``BaseException``,
 so that a workflow's ``except Exception`` cannot swallow a suspension or a strict-replay miss.
@@ -88,6 +90,8 @@ __all__ = [
     "RunSuspended",
     "SchemaError",
     "SettlementError",
+    "StoreError",
+    "SupersededError",
     "ToolCancelledError",
     "ToolDeniedError",
     "ToolFailedError",
@@ -411,9 +415,26 @@ class ResolutionError(RulvarError):
 
 
 class LeaseHeldError(RulvarError):
-    """Another owner holds the run's lease."""
+    """Another owner holds the run's lease; ``data`` names it. Trying again later may succeed."""
 
     code = "lease_held"
+
+
+class SupersededError(RulvarError):
+    """A write came from an owner that has lost the run's lease; nothing was stored."""
+
+    code = "superseded"
+
+
+class StoreError(RulvarError):
+    """A store could not do what it was asked; nothing of the refused write counts as stored.
+
+    ``data["reason"]`` is one of ``full`` (no space), ``io``, ``read_only``, ``busy`` (another process
+    holds the file), ``unavailable`` (no connection) and ``corrupt``. ``retryable`` says whether the
+    same call may succeed once the cause is gone.
+    """
+
+    code = "store"
 
 
 class ControlFlow(BaseException):

@@ -19,8 +19,7 @@ from typing import Any
 
 from rulvar.contracts.events import Event
 from rulvar.contracts.messages import ImagePart, Msg, Part, TextPart, ToolCallPart, ToolResultPart
-from rulvar.contracts.ports.observer import CallRecord, RunRecord
-from rulvar.contracts.ports.provider import Adapter
+from rulvar.contracts.ports.observer import CallRecord, QuietObserver
 from rulvar.contracts.redaction import Redactor
 from rulvar.contracts.usage import Usage
 from rulvar.engine.engine import Engine
@@ -75,10 +74,8 @@ def instrument(
     return stop
 
 
-class _Tracing:
+class _Tracing(QuietObserver):
     """Watches an engine; the spans of each run are kept until it settles."""
-
-    wants_sites = False
 
     def __init__(self, tracer: trace.Tracer, *, capture_content: bool) -> None:
         self._tracer = tracer
@@ -99,9 +96,6 @@ class _Tracing:
 
         handle.on("*", listen)
 
-    def engine_created(self, adapters: Mapping[str, Adapter]) -> None:
-        """Nothing to refuse."""
-
     def call_finished(self, record: CallRecord) -> None:
         """Make the span of a model turn, once it is over."""
         spans = self._runs.get(record.run_id)
@@ -112,12 +106,6 @@ class _Tracing:
         except Exception as error:  # whatever is wrong with a tracer must not reach the run
             self._runs.pop(record.run_id, None)
             self.errors.append(error)
-
-    def run_settled(self, record: RunRecord) -> None:
-        """Nothing to do: the run's last event has ended its spans."""
-
-    def determinism_warning(self, file: str, line: int, code: str, message: str) -> None:
-        """Nothing to do: there is an event of it."""
 
 
 class _RunSpans:

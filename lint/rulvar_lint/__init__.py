@@ -1,7 +1,7 @@
 """The determinism lint of rulvar.
 
-What is public is listed in `__all__`; it is loaded when it is first used, so that importing the package costs
-nothing.
+What is public is listed in `__all__`; it is loaded when it is first used, so that importing the
+package costs nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from rulvar_lint.core.diagnostic import Diagnostic, Edit, Fix, Related
     from rulvar_lint.core.rule import RuleInfo
     from rulvar_lint.fixes import fix_source
-    from rulvar_lint.project import CtxCallSpan, Project, WorkflowSpan, lint_paths, lint_source
+    from rulvar_lint.project import Project, lint_paths, lint_source
     from rulvar_lint.rules.pages import rule_info
+    from rulvar_lint.units import CtxCallSpan, WorkflowSpan
 
 __version__ = "0.1.0"
 
@@ -44,9 +45,9 @@ _HOMES = {
     "Related": "core.diagnostic",
     "RuleInfo": "core.rule",
     "fix_source": "fixes",
-    "CtxCallSpan": "project",
+    "CtxCallSpan": "units",
     "Project": "project",
-    "WorkflowSpan": "project",
+    "WorkflowSpan": "units",
     "lint_paths": "project",
     "lint_source": "project",
     "rule_info": "rules.pages",

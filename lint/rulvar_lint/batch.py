@@ -1,31 +1,37 @@
-"""Checking a whole project at once: from the cache where nothing changed, in several processes where much did."""
+"""Checking a whole project at once: from the cache where nothing changed, in several processes
+where much did.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.cache import Cache, Stat, digest_of
+from rulvar_lint.cache import FORMAT, Cache, Stat
 from rulvar_lint.config import Config
 from rulvar_lint.core.diagnostic import Diagnostic
-from rulvar_lint.core.files import walk
+from rulvar_lint.core.files import is_wanted, walk
 
 if TYPE_CHECKING:
-    from rulvar_lint.project import Project, Unit
+    from rulvar_lint.project import Project
+    from rulvar_lint.units import Unit
 
 PARALLEL_FROM: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run found. `files` counts Python files, `workflows` workflow functions."""
+    """What a run found. `files` counts Python files, `workflows` workflow functions; `stats` has
+    (time, size) of each file that was looked at.
+    """
 
     found: list[Diagnostic]
     files: int
     workflows: int
+    stats: dict[str, Stat]
 
 
 def check(
@@ -38,17 +44,24 @@ def check(
     jobs: int | None = None,
     overlays: dict[str, str] | None = None,
 ) -> Outcome:
-    """Check the project at `root`; report on the paths in `wanted` (relative to it), or on everything."""
-    files = _stats(root, config, wanted or [])
+    """Check the project at `root`; report on the paths in `wanted` (relative to it), or on
+    everything.
+    """
+    files = stats(root, config, wanted or [])
     cache = Cache(root, config, cache_folder) if use_cache and not overlays else None
     if cache is not None and cache.load() and cache.is_fresh(files):
-        return _from_cache(cache, wanted)
+        outcome = _from_cache(cache, files, wanted)
+        if outcome is not None:
+            return outcome
     return _analyse(root, config, files, cache, wanted, jobs, overlays or {})
 
 
-def _stats(root: Path, config: Config, wanted: list[str]) -> dict[str, Stat]:
+def stats(root: Path, config: Config, wanted: list[str]) -> dict[str, Stat]:
+    """(time, size) of the Python files and cassettes of a project, and of those named."""
     found: dict[str, Stat] = {}
-    for path, stat in walk(root, exclude=config.exclude, respect_gitignore=config.respect_gitignore):
+    for path, stat in walk(
+        root, exclude=config.exclude, respect_gitignore=config.respect_gitignore
+    ):
         if path.endswith(".py") or config.is_cassette(path):
             found[path] = (stat.st_mtime_ns, stat.st_size)
     for name in wanted:
@@ -62,15 +75,18 @@ def _stats(root: Path, config: Config, wanted: list[str]) -> dict[str, Stat]:
     return found
 
 
-def _from_cache(cache: Cache, wanted: list[str] | None) -> Outcome:
-    data = cache.data
+def _from_cache(cache: Cache, files: dict[str, Stat], wanted: list[str] | None) -> Outcome | None:
+    report = cache.read("report")
+    if report is None:
+        return None
     found = [
         Diagnostic.from_json(item)
-        for path, items in data["report"].items()
+        for path, items in report.items()
         if wanted is None or is_wanted(path, wanted)
         for item in items
     ]
-    return Outcome(sorted(found, key=lambda item: item.sort_key), data["python"], data["workflows"])
+    found.sort(key=lambda item: item.sort_key)
+    return Outcome(found, cache.index["python"], cache.index["workflows"], files)
 
 
 def _analyse(
@@ -82,25 +98,27 @@ def _analyse(
     jobs: int | None,
     overlays: dict[str, str],
 ) -> Outcome:
-    import gc
-
     from rulvar_lint.project import Project
 
-    gc.set_threshold(200_000, 50, 50)
     project = Project(root, config, files)
     for path, text in overlays.items():
         project.set_text(path, text)
     known = _reusable(project, cache, files) if cache is not None else {}
-    candidates = project.candidates()
+    candidates = project.workspace.candidates()
     todo = [path for path in candidates if path not in known]
     units = {**known, **_units(project, todo, jobs)}
     report = project.report({path: units[path] for path in candidates})
     if cache is not None:
         cache.store(_stored(project, files, units, report))
-    found = [item for path, items in report.items() if wanted is None or is_wanted(path, wanted) for item in items]
+    found = [
+        item
+        for path, items in report.items()
+        if wanted is None or is_wanted(path, wanted)
+        for item in items
+    ]
     workflows = sum(len(unit.workflows) for unit in units.values())
     python = sum(path.endswith(".py") for path in files)
-    return Outcome(sorted(found, key=lambda item: item.sort_key), python, workflows)
+    return Outcome(sorted(found, key=lambda item: item.sort_key), python, workflows, files)
 
 
 # Processes
@@ -148,16 +166,18 @@ def _processors() -> int:
 
 def _reusable(project: Project, cache: Cache, files: dict[str, Stat]) -> dict[str, Unit]:
     """The cached units that no change can have touched."""
-    from rulvar_lint.project import Unit
+    from rulvar_lint.units import Unit
 
-    if not cache.data:
+    if not cache.index:
         return {}
     changed, structure = cache.changed(project.root, files)
     if structure:
         return {}
-    texts = [source.data for path in changed if (source := project.source(path)) is not None]
+    texts = [
+        source.data for path in changed if (source := project.workspace.source(path)) is not None
+    ]
     found: dict[str, Unit] = {}
-    for path, entry in cache.data["units"].items():
+    for path, entry in (cache.read("units") or {}).items():
         if path in changed or not changed.isdisjoint(entry["deps"]):
             continue
         if any(word.encode() in text for word in entry["words"] for text in texts):
@@ -171,19 +191,22 @@ def _stored(
     files: dict[str, Stat],
     units: dict[str, Unit],
     report: dict[str, list[Diagnostic]],
-) -> dict[str, Any]:
-    from rulvar_lint.cache import FORMAT
-
-    return {
+) -> dict[str, dict[str, Any]]:
+    index = {
         "format": FORMAT,
         "python": sum(path.endswith(".py") for path in files),
         "workflows": sum(len(unit.workflows) for unit in units.values()),
-        "files": {path: [*stat, digest_of(project.root / path)] for path, stat in files.items()},
+        "files": {path: [*stat, _digest(project, path)] for path, stat in files.items()},
+    }
+    return {
+        "index": index,
         "units": {path: unit.to_json() for path, unit in units.items()},
-        "report": {path: [item.to_json() for item in items] for path, items in report.items() if items},
+        "report": {
+            path: [item.to_json() for item in items] for path, items in report.items() if items
+        },
     }
 
 
-def is_wanted(path: str, wanted: Iterable[str]) -> bool:
-    """Whether a path is one of those named, or below one."""
-    return any(name in (".", "") or path == name or path.startswith(f"{name}/") for name in wanted)
+def _digest(project: Project, path: str) -> str:
+    source = project.workspace.source(path)
+    return sha256(source.data).hexdigest()[:24] if source is not None else ""

@@ -1,4 +1,6 @@
-"""Configuration: `[tool.rulvar.lint]` of the project's pyproject.toml, and what the command line changes."""
+"""Configuration: `[tool.rulvar.lint]` of the project's pyproject.toml, and what the command line
+changes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Config:
     """Settings of one project.
 
     Attributes:
-        select: codes or prefixes to report instead of the default rules; empty means the default rules.
+        select: codes or prefixes to report instead of the default rules; empty means the default
+            rules.
         extend_select: codes or prefixes to report as well.
         ignore: codes or prefixes not to report.
         per_file_ignores: glob to codes or prefixes.
@@ -44,7 +47,9 @@ class Config:
 
     def is_selected(self, code: str, default_on: bool) -> bool:
         """Whether a rule is reported at all."""
-        if _covers(self.ignore, code) and not _more_exact(self.extend_select + self.select, self.ignore, code):
+        if _covers(self.ignore, code) and not _more_exact(
+            self.extend_select + self.select, self.ignore, code
+        ):
             return False
         if _covers(self.extend_select, code):
             return True
@@ -52,7 +57,9 @@ class Config:
 
     def is_ignored_in(self, path: str, code: str) -> bool:
         """Whether a rule is not reported in the file at `path`."""
-        return any(_covers(codes, code) and matches(glob, path) for glob, codes in self.per_file_ignores)
+        return any(
+            _covers(codes, code) and matches(glob, path) for glob, codes in self.per_file_ignores
+        )
 
     def is_cassette(self, path: str) -> bool:
         """Whether the file at `path` is a cassette."""
@@ -121,7 +128,9 @@ def from_table(table: dict[str, Any], where: str, codes: frozenset[str]) -> Conf
         kind = _KEYS.get(key)
         if kind is None:
             near = difflib.get_close_matches(key, _KEYS, 1)
-            hint = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(sorted(_KEYS))}"
+            hint = (
+                f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(sorted(_KEYS))}"
+            )
             raise ConfigError(f"{where}: [tool.rulvar.lint]: unknown key `{key}`; {hint}")
         values[key.replace("-", "_")] = _value(kind, key, value, where, codes)
     return Config(**values)

@@ -1,4 +1,6 @@
-"""Applying fixes: all edits that do not touch each other in one pass, everything else left byte for byte."""
+"""Applying fixes: all edits that do not touch each other in one pass, everything else left byte
+for byte.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,12 @@ class Applied:
 
 
 def fix_source(text: str, diagnostics: Iterable[Diagnostic], *, unsafe: bool = False) -> str:
-    """The text with the fixes of `diagnostics` applied: the safe ones, and the unsafe ones if `unsafe`.
+    """The text with the fixes of `diagnostics` applied: the safe ones, and the unsafe ones if
+    `unsafe`.
 
-    A fix that overlaps an earlier one is left for the next pass; one that would leave a file that does not parse is
-    not applied. Everything outside the edits, line endings included, stays as it is.
+    A fix that overlaps an earlier one is left for the next pass; one that would leave a file that
+    does not parse is not applied. Everything outside the edits, line endings included, stays as it
+    is.
     """
     return apply(text, diagnostics, unsafe=unsafe).text
 
@@ -122,7 +126,9 @@ def is_lossless(text: str) -> bool:
         return False
 
 
-def rewrite(data: bytes, diagnostics: Iterable[Diagnostic], *, unsafe: bool = False) -> tuple[bytes, Applied]:
+def rewrite(
+    data: bytes, diagnostics: Iterable[Diagnostic], *, unsafe: bool = False
+) -> tuple[bytes, Applied]:
     """The bytes of a file with fixes applied. Byte order mark and encoding are kept."""
     text = decode(data)
     applied = apply(text, diagnostics, unsafe=unsafe)

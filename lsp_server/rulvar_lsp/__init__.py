@@ -1,0 +1,3 @@
+"""Language server for replay-stable workflows."""
+
+__version__ = "0.1.0"

@@ -68,6 +68,7 @@ class JournalEntry(msgspec.Struct, rename="camel", gc=False, frozen=True, eq=Fal
         return self.to_wire().get("value")
 
 
+_LARGEST = 2**63
 _HEAD = msgspec.json.Decoder(JournalEntry)
 _FIELDS = {
     "seq": int,
@@ -105,7 +106,8 @@ def decode_entry(line: bytes) -> JournalEntry:
 def _decode_loosely(line: bytes) -> JournalEntry:
     wire = decode_json(line)
     if not isinstance(wire, dict):
-        seq = int(wire) if isinstance(wire, (int, float)) and not isinstance(wire, bool) else -1
+        is_number = isinstance(wire, (int, float)) and not isinstance(wire, bool)
+        seq = int(wire) if is_number and abs(wire) < _LARGEST else -1
         return JournalEntry(seq=seq, line=line)
     known = {
         name: wire[name]

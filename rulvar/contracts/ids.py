@@ -12,6 +12,8 @@ from rulvar.errors import ConfigError
 __all__ = ["UlidSource", "check_run_id", "encode_ulid"]
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
+_SHIFTS = range(120, -1, -10)
 _RANDOM_BITS = 80
 _RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
@@ -19,7 +21,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 def encode_ulid(time_ms: int, randomness: int) -> str:
     """Return the 26 characters of a ULID from epoch milliseconds and 80 random bits."""
     number = (time_ms << _RANDOM_BITS) | (randomness & ((1 << _RANDOM_BITS) - 1))
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])
 
 
 class UlidSource:

@@ -27,6 +27,10 @@ class Usage(Wire, frozen=True, kw_only=True):
     cache_write5m_tokens: int | None = None
     cache_write1h_tokens: int | None = None
 
+    def to_wire(self) -> dict[str, Any]:
+        """Return the plain JSON object; absent optional fields are left out."""
+        return self.to_plain()  # there is no array in it
+
 
 ZERO_USAGE = Usage(input_tokens=0, output_tokens=0, cache_read_tokens=0, cache_write_tokens=0)
 

@@ -1,4 +1,4 @@
-"""Answers to runs that are not live: journaled, and read by the next resume."""
+"""Answers to runs that are not live: journaled under the run's lease, and read by the next resume."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rulvar.kernel.matching import JournalIndex
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
+    from rulvar.engine.lease import HeldRun
 
 __all__ = ["resolve_wait"]
 
@@ -26,10 +27,19 @@ async def resolve_wait(
     A workflow may have a say in what it admits: ``workflow.admit(entries, way, value)`` returns what is
     journaled, or raises ResolutionError.
     """
-    entries = await engine.store.load(run_id)
-    meta = await engine.store.load_meta(run_id)
-    if not entries and meta is None:
+    if not await engine.knows(run_id):
         raise RunNotFoundError(f"no run {run_id!r} in the store", data={"runId": run_id})
+    held = await engine.hold(run_id)
+    try:
+        await _resolve(engine, held, run_id, key, value, workflow)
+    finally:
+        await held.release()
+
+
+async def _resolve(
+    engine: Engine, held: HeldRun, run_id: str, key: str, value: Any, workflow: Workflow[Any] | None
+) -> None:
+    entries = await held.load(run_id)
     index = JournalIndex(entries)
     ways = [
         way
@@ -38,13 +48,13 @@ async def resolve_wait(
         for way in describe_waits(operation.first)
     ]
     way = find_way(key, ways, f"run {run_id!r}")
-    known = workflow or _known(engine, meta)
+    known = workflow or _known(engine, await held.load_meta(run_id))
     plain = (
         admit_answer(way, value) if known is None or known.admit is None else known.admit(entries, way, value)
     )
     data = journal_form(plain, f"resolve_external({key!r})")
     first = index.operations[way.entry_ref].first
-    writer = JournalWriter(engine.store, run_id, index.next_seq)
+    writer = JournalWriter(held, run_id, index.next_seq)
     now = iso_ms(engine.clock.now_ms())
     await writer.append(resolution_wire(first.seq, first.scope, first.span_id, fragment(data), now))
 

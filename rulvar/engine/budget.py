@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.capabilities import ModelCaps
+from rulvar.contracts.messages import Msg
 from rulvar.contracts.usage import Usage
 from rulvar.errors import AdmissionRejectedError, BudgetExhaustedError
 from rulvar.kernel.admission import Estimate, estimate
 from rulvar.kernel.ledger import Denial, Ledger, Reservation, usd
+from rulvar.runtime.history import rough_tokens
 from rulvar.runtime.pricing import affordable_output_tokens
 
 if TYPE_CHECKING:
@@ -143,7 +146,7 @@ class Budget:
         self.ledger.open(scope, place.account, self._defaults.child_fraction if share is None else share)
 
     def output_bound(
-        self, reservation: Reservation, reference: str, caps: ModelCaps, input_tokens: int
+        self, reservation: Reservation, reference: str, caps: ModelCaps, messages: Sequence[Msg]
     ) -> int | None:
         """Return how many output tokens the rest of the budget buys; None is no bound.
 
@@ -151,10 +154,12 @@ class Budget:
             BudgetExhaustedError: the rest does not buy one useful turn.
         """
         rest = self.ledger.affordable(reservation)
-        pricing = self._run.price_of(reference)
-        if rest is None or pricing is None:
+        if rest is None:
             return None
-        tokens = affordable_output_tokens(pricing, rest, input_tokens)
+        pricing = self._run.price_of(reference)
+        if pricing is None:
+            return None
+        tokens = affordable_output_tokens(pricing, rest, rough_tokens(messages))
         if math.isinf(tokens) or tokens >= caps.max_output_tokens:
             return None
         least = max(1, caps.min_output_tokens_per_turn or 1)

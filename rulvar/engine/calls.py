@@ -35,6 +35,8 @@ class RunRequest:
     scope: Any = None
     config_fingerprint: str | None = None
     trace: bool = False
+    kept: Mapping[str, bytes] = field(default_factory=dict)
+    """Blobs that are stored beside a run before it starts, by name."""
 
 
 @dataclass(frozen=True, slots=True)

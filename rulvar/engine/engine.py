@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
@@ -14,12 +14,13 @@ from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ids import UlidSource, check_run_id
 from rulvar.contracts.jsonable import journal_form, journal_value
 from rulvar.contracts.ports.clock import Clock, Entropy
+from rulvar.contracts.ports.limits import CallLimiter
 from rulvar.contracts.ports.observer import EngineObserver
 from rulvar.contracts.ports.provider import Adapter
+from rulvar.contracts.ports.queue import RunQueue, Submission
 from rulvar.contracts.ports.store import JournalStore
 from rulvar.contracts.ports.tools import Interceptor
 from rulvar.contracts.ports.transcripts import TranscriptStore
-from rulvar.contracts.schema import SchemaContract
 from rulvar.contracts.type_variables import Value
 from rulvar.engine.ambient import ambient_observers
 from rulvar.engine.answers import resolve_wait
@@ -28,24 +29,19 @@ from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.guard import Guard
 from rulvar.engine.handle import ResumeHandle, RunHandle
+from rulvar.engine.identities import Identities
 from rulvar.engine.inspection import RunView, inspect_run
-from rulvar.engine.options import (
-    adapters_by_id,
-    call_slots,
-    close_stores,
-    deadline_ms,
-    price_table,
-    release_adapters,
-    transcripts_of,
-)
+from rulvar.engine.lease import HeldRun, check_ttl, default_owner
+from rulvar.engine.options import call_slots, close_all, deadline_ms, release_adapters, transcripts_of
 from rulvar.engine.providers import Providers
+from rulvar.engine.registries import Registries
 from rulvar.engine.run import Run
-from rulvar.engine.schemas import Schemas
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
+from rulvar.engine.submissions import make_submission, queue_of, request_of
 from rulvar.engine.watchers import Watchers
 from rulvar.engine.workflow import RunsAs, Workflow, unknown_workflow
-from rulvar.errors import ConfigError
+from rulvar.errors import ConfigError, LeaseHeldError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
@@ -57,7 +53,7 @@ from rulvar.tools.permissions import Permissions
 __all__ = ["Engine"]
 
 
-class Engine:
+class Engine(Registries):
     """Runs workflows.
 
     Args:
@@ -75,7 +71,14 @@ class Engine:
             itself: ``"warn"`` (the default: an event), ``"error"`` (the run ends with a
             DeterminismError), ``"off"``, or ``{"mode": ..., "allow": [modules, files, rules]}``.
         clock, entropy: where time and chance come from.
-        workflows: workflows that may be named in ``ctx.workflow`` and ``resume``.
+        lease_ttl_s: for how many seconds a run is held when this process stops answering; renewed
+            at a third of it.
+        owner: what names this process to people who look at leases; ``host:pid`` unless given.
+        salt_args: whether the digest of a run's arguments is salted: with it, two runs with the same
+            arguments do not show it in their meta rows.
+        queue: how runs reach workers; see :meth:`enqueue`.
+        limiter: bounds model calls over many processes.
+        workflows: workflows that may be named in ``ctx.workflow``, ``resume`` and ``enqueue``.
         interceptors: stand around every tool, the first outermost; see ``contracts.ports.tools``.
         providers: services that tools and machines ask for with ``inject``; see Providers.
         grants: what tools may be used; whatever is not listed is denied. None is no such list.
@@ -103,6 +106,11 @@ class Engine:
         determinism: str | Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
+        lease_ttl_s: float = 30.0,
+        owner: str | None = None,
+        salt_args: bool = False,
+        queue: RunQueue | None = None,
+        limiter: CallLimiter | None = None,
         workflows: Iterable[Workflow[Any] | type] = (),
         interceptors: Iterable[Interceptor] = (),
         providers: Providers | Mapping[Any, Any] | Iterable[Any] = (),
@@ -110,10 +118,16 @@ class Engine:
         trace: bool = False,
         serial_children: bool = False,
     ) -> None:
+        super().__init__(adapters, profiles or {}, pricing or {}, workflows)
         self.store: JournalStore = InMemoryStore() if journal is None else journal
         self.transcripts: TranscriptStore = transcripts or transcripts_of(self.store)
         self.clock: Clock = clock or SystemClock()
         self.entropy: Entropy = entropy or SystemEntropy()
+        self.lease_ttl_s = check_ttl(lease_ttl_s)
+        self.owner = owner or default_owner()
+        self.salt_args = salt_args
+        self.queue = queue
+        self.limiter = limiter
         self.routing = dict(routing or {})
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
@@ -125,22 +139,15 @@ class Engine:
         self.serial_children = serial_children
         self.guard = Guard(determinism)
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
-        self._adapters = adapters_by_id(adapters)
-        self._profiles = {name: AgentProfile.of(name, item) for name, item in (profiles or {}).items()}
-        self._pricing = {name: price_table(name, item) for name, item in (pricing or {}).items()}
         self._slots = call_slots(concurrency)
         self.watch = Watchers()
         """Calls back with every run that starts."""
-        self._workflows: dict[str, Workflow[Any]] = {}
-        for item in workflows:
-            known = self.workflow_of(item)
-            self._workflows[known.name] = known
         self._ulids = UlidSource(self.clock.now_ms)
         self._running: set[asyncio.Task[Any]] = set()
         self._handles: dict[asyncio.Task[Any], RunHandle] = {}
         self._started: weakref.WeakValueDictionary[str, RunHandle] = weakref.WeakValueDictionary()
         self._sites = SiteFinder()
-        self._schemas = Schemas()
+        self.identities = Identities()
         for observer in self.observers:
             observer.engine_created(self._adapters)
 
@@ -158,7 +165,7 @@ class Engine:
             await handle.cancel("the engine was closed")
         await release_adapters(self._adapters.values())
         self.guard.close()
-        await close_stores(self.store, self.transcripts)
+        await close_all(self.store, self.transcripts, self.queue, self.limiter)
 
     # -- runs ----------------------------------------------------------------------------
 
@@ -206,8 +213,7 @@ class Engine:
             config_fingerprint=config_fingerprint,
             trace=self.tracing if trace is None else trace,
         )
-        handle: RunHandle[Value] = RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock))
-        return self._start(handle, request)
+        return self._start(RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock)), request)
 
     def resume(
         self,
@@ -276,7 +282,10 @@ class Engine:
         *,
         wf: Workflow[Any] | RunsAs[Any] | type | str | None = None,
     ) -> None:
-        """Journal the answer to an open wait of a run that is not live.
+        """Journal the answer to an open wait of a run that is not live; with a queue, have it resumed.
+
+        With a queue, an answer to a run that a worker drives right now is queued, and journaled when
+        that worker is through.
 
         Args:
             key: the wait's key; for a state machine also the name of a wait transition.
@@ -286,10 +295,18 @@ class Engine:
         Raises:
             ResolutionError: no open wait has that key, or the value is refused. Nothing is journaled then.
             RunNotFoundError: the store has no such run.
+            LeaseHeldError: somebody drives the run right now; try again, or answer it there.
         """
-        await resolve_wait(
-            self, check_run_id(run_id), key, value, None if wf is None else self.workflow_of(wf)
-        )
+        check_run_id(run_id)
+        try:
+            await resolve_wait(self, run_id, key, value, None if wf is None else self.workflow_of(wf))
+        except LeaseHeldError:
+            if self.queue is None:
+                raise
+            await self.queue.answer(run_id, key, journal_value(value, f"resolve_external({key!r})"))
+        else:
+            if self.queue is not None:
+                await self.queue.wake(run_id)
 
     def inspect(self, run: RunHandle | str) -> RunView:
         """Return a look into a run of this engine, live or ended: its status, its money, its agents.
@@ -299,92 +316,74 @@ class Engine:
         """
         return inspect_run(self._started.get(run) if isinstance(run, str) else run, run)
 
-    # -- registries ----------------------------------------------------------------------
+    async def knows(self, run_id: str) -> bool:
+        """Whether the store has a run of that id."""
+        return await self.store.load_meta(run_id) is not None or bool(await self.store.load(run_id))
 
-    def workflow_of(self, wf: Workflow[Any] | RunsAs[Any] | type | str) -> Workflow[Any]:
-        """Return a workflow, looking a name up; a state machine is compiled to one.
+    async def hold(self, run_id: str) -> HeldRun:
+        """Take a run's lease; whoever gets it must release it.
 
         Raises:
-            ConfigError: no workflow of that name, or something that is none.
+            LeaseHeldError: somebody else drives the run.
         """
-        if isinstance(wf, Workflow):
-            return wf
-        compiled = getattr(wf, "__workflow__", None)
-        if isinstance(compiled, Workflow):
-            return compiled
-        if isinstance(wf, str):
-            if wf in self._workflows:
-                return self._workflows[wf]
-            known = ", ".join(map(repr, sorted(self._workflows))) or "none"
-            raise ConfigError(
-                f"no workflow named {wf!r}; the engine knows: {known}", data={"field": "workflow"}
-            )
-        raise ConfigError(
-            f"expected a workflow made by @workflow or a StateMachine class, got {type(wf).__name__}; decorate the "
-            "function, or use define_workflow(name, fn)",
-            data={"field": "workflow"},
+        return await HeldRun.take(self.store, self.transcripts, run_id, self.owner, self.lease_ttl_s)
+
+    # -- workers -------------------------------------------------------------------------
+
+    async def enqueue(
+        self,
+        wf: Workflow[Any] | RunsAs[Any] | type | str,
+        args: Any = None,
+        *,
+        run_id: str | None = None,
+        budget_usd: float | None = None,
+        deadline_at: datetime | float | None = None,
+        name: str | None = None,
+        tags: Iterable[str] = (),
+        scope: Mapping[str, Any] | None = None,
+        connection: Any = None,
+        priority: int = 0,
+    ) -> str:
+        """Hand a run to the workers and return its id; it is durable when this returns.
+
+        Args:
+            connection: a database connection of yours: the run is submitted in its transaction,
+                and starts only if you commit.
+            priority: higher ones go first.
+
+        Raises:
+            ConfigError, NonSerializableValueError: an argument is wrong, or the engine has no queue.
+        """
+        submission = make_submission(
+            self,
+            self.workflow_of(wf),
+            args,
+            run_id=run_id,
+            budget_usd=budget_usd,
+            deadline_at=deadline_at,
+            name=name,
+            tags=tags,
+            scope=scope,
         )
+        await queue_of(self.queue).submit(submission, connection=connection, priority=priority)
+        return submission.run_id
 
-    def adapter(self, adapter_id: str) -> Adapter:
-        """Return an adapter by id.
+    def start(self, submission: Submission) -> RunHandle:
+        """Start a submitted run here; see ``rulvar.workers``."""
+        request = request_of(self, submission)
+        return self._start(RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock)), request)
 
-        Raises:
-            ConfigError: no adapter has that id.
-        """
-        adapter = self._adapters.get(adapter_id)
-        if adapter is None:
-            known = ", ".join(map(repr, sorted(self._adapters))) or "none"
-            raise ConfigError(
-                f"no adapter {adapter_id!r}; the engine has: {known}", data={"field": "adapters"}
-            )
-        return adapter
-
-    def profile(self, agent_type: str) -> AgentProfile:
-        """Return the profile of an agent type; ``""`` is the plain one.
-
-        Raises:
-            ConfigError: no profile of that name.
-        """
-        if not agent_type:
-            return AgentProfile()
-        profile = self._profiles.get(agent_type)
-        if profile is None:
-            known = ", ".join(map(repr, sorted(self._profiles))) or "none"
-            raise ConfigError(
-                f"no profile for agent_type {agent_type!r}; the engine has: {known}",
-                data={"field": "agent_type"},
-            )
-        return profile
-
-    def price_of(self, reference: str) -> ModelPricing | None:
-        """Return the price of a model reference, or None when nothing knows one."""
-        if reference in self._pricing:
-            return self._pricing[reference]
-        adapter_id, _, model = reference.partition(":")
-        adapter = self._adapters.get(adapter_id)
-        if adapter is None:
-            return None
-        try:
-            return adapter.caps(model).pricing
-        except ConfigError:
-            return None
-
-    def schema(self, schema: Any, what: str) -> SchemaContract:
-        """Return the contract of a schema; each type is read once."""
-        return self._schemas.contract(schema, what)
-
-    def hash_of_schema(self, contract: SchemaContract, compute: Callable[[Any], str]) -> str:
-        """Return the hash of a contract's schema, computed once per contract object."""
-        return self._schemas.hash_of(contract, compute)
+    # -- what runs use -------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def model_slot(self) -> AsyncIterator[None]:
-        """Hold one of the model calls that may be under way at once."""
-        if self._slots is None:
+    async def model_slot(self, adapter_id: str) -> AsyncIterator[None]:
+        """Hold one of the model calls that may be under way at once, here and at the provider."""
+        async with contextlib.AsyncExitStack() as stack:
+            if self._slots is not None:
+                await stack.enter_async_context(self._slots)
+            if self.limiter is not None:
+                await stack.enter_async_context(self.limiter.slot(adapter_id))
             yield
-        else:
-            async with self._slots:
-                yield
 
     def site_finder(self, run: Run) -> SiteFinder | None:
         """Return what finds call sites, when somebody asks for them."""

@@ -19,7 +19,7 @@ __all__ = ["GuardPolicy", "Mode"]
 
 Mode = Literal["off", "warn", "error"]
 _IGNORE = re.compile(r"#\s*(?:rulvar:\s*ignore|noqa:)\s*(?:\[([^\]]*)\]|([A-Z0-9, ]*))")
-_IGNORE_FILE = re.compile(r"#\s*rulvar:\s*ignore-file\[([^\]]*)\]")
+_IGNORE_FILE = re.compile(r"^\s*#\s*rulvar:\s*ignore-file\[([^\]]*)\]")
 _DETERMINISTIC = re.compile(r"#\s*rulvar:\s*deterministic\b")
 _LONGEST_HEAD = 20
 """How many lines a decorated function's head may have before its ``def``."""

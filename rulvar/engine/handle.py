@@ -11,6 +11,7 @@ from rulvar.contracts.outcome import Outcome, Preview, RunStatus
 from rulvar.contracts.type_variables import Value
 from rulvar.engine.bus import EventBus
 from rulvar.engine.observed import ObservedEvent, observe_bus
+from rulvar.errors import SupersededError
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
@@ -120,6 +121,21 @@ class RunHandle(Generic[Value]):
             return
         if self._run is not None:
             self._run.cancel(reason)
+        else:
+            self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def let_go(self, reason: str = "the process is going away") -> None:
+        """Stop driving the run without ending it, and wait until it is free.
+
+        What is under way is cancelled and journaled as nothing: to whoever resumes the run it looks as
+        if this process had crashed, but the lease is free at once. A settled run is left alone.
+        """
+        if self._task is None or self._task.done():
+            return
+        if self._run is not None:
+            error = SupersededError(f"run {self.run_id!r} was let go: {reason}", data={"runId": self.run_id})
+            self._run.lose(error)
         else:
             self._task.cancel()
         await asyncio.wait([self._task])

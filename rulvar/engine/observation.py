@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from rulvar.contracts.ports.observer import CallRecord, CallSite, EngineObserver, OrphanRecord, RunRecord
+from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.outcome import Outcome
+from rulvar.contracts.ports.observer import (
+    CallRecord,
+    CallSite,
+    ClaimRecord,
+    EngineObserver,
+    OrphanRecord,
+    RunRecord,
+    SegmentRecord,
+)
 from rulvar.contracts.ports.provider import Served
+from rulvar.kernel.keys import hash_output
 
 if TYPE_CHECKING:
+    from rulvar.engine.calls import Call
     from rulvar.engine.run import Run
 
 __all__ = ["Observation"]
@@ -20,6 +33,17 @@ class Observation:
     def __init__(self, run: Run, observers: tuple[EngineObserver, ...]) -> None:
         self._run = run
         self._observers = observers
+        self._keepers = tuple(
+            observer for observer in observers if getattr(observer, "wants_segments", False)
+        )
+        self._claims: list[ClaimRecord] = []
+        self._entries: list[JournalEntry] = []
+        self._tasks: dict[asyncio.Task[Any] | None, int] = {}
+
+    @property
+    def keeps_segments(self) -> bool:
+        """Whether an observer wants the journal and the claims of the run."""
+        return bool(self._keepers)
 
     def __bool__(self) -> bool:
         return bool(self._observers)
@@ -42,10 +66,52 @@ class Observation:
         for observer in self._observers:
             observer.call_finished(record)
 
-    def settled(self, status: str) -> None:
+    def claimed(self, scope: str, call: Call, action: str) -> None:
+        """Keep what the journal said to a call, when an observer wants it."""
+        if not self._keepers:
+            return
+        task = self._tasks.setdefault(asyncio.current_task(), len(self._tasks))
+        self._claims.append(
+            ClaimRecord(
+                scope=scope,
+                key=call.key,
+                identity=call.identity,
+                action=action,
+                task=task,
+                label=call.label,
+                site=call.site,
+            )
+        )
+
+    def keep(self, entry: JournalEntry) -> None:
+        """Keep an entry of the journal."""
+        self._entries.append(entry)
+
+    def settled(self, outcome: Outcome) -> None:
         """Tell that the segment ended."""
         if not self._observers:
             return
+        self._tell_run(outcome.status)
+        if not self._keepers:
+            return
+        run, request = self._run, self._run.request
+        record = SegmentRecord(
+            engine=run.engine,
+            workflow=request.workflow,
+            run_id=run.run_id,
+            status=outcome.status,
+            strict=run.strict,
+            args=request.args_json,
+            journal=tuple(self._entries),
+            claims=tuple(self._claims),
+            budget_usd=run.budget.ceiling_usd,
+            output_hash=hash_output(outcome.value) if outcome.status == "ok" else None,
+            error=None if outcome.error is None else outcome.error.message,
+        )
+        for observer in self._keepers:
+            observer.segment_ended(record)
+
+    def _tell_run(self, status: str) -> None:
         run, preview = self._run, self._run.preview()
         record = RunRecord(
             run_id=run.run_id,

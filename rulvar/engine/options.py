@@ -17,7 +17,7 @@ from rulvar.stores.memory import InMemoryTranscripts
 __all__ = [
     "adapters_by_id",
     "call_slots",
-    "close_stores",
+    "close_all",
     "deadline_ms",
     "price_table",
     "release_adapters",
@@ -92,10 +92,10 @@ async def release_adapters(adapters: Iterable[Adapter]) -> None:
             await release()
 
 
-async def close_stores(*stores: Any) -> None:
-    """Close stores that can be closed, sync or async."""
-    for store in stores:
-        close = getattr(store, "close", None)
+async def close_all(*items: Any) -> None:
+    """Close what can be closed, sync or async."""
+    for item in items:
+        close = getattr(item, "close", None)
         if close is not None:
             outcome = close()
             if asyncio.iscoroutine(outcome):

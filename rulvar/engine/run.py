@@ -23,6 +23,7 @@ from rulvar.engine.budget import Budget
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import Accounting, Call, Claim, Opened, RunRequest
 from rulvar.engine.journal import JournalWriter
+from rulvar.engine.lease import HeldRun
 from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
@@ -59,6 +60,7 @@ class Run:
         entries: list[JournalEntry],
         segment: int,
         bus: EventBus,
+        held: HeldRun,
         ceiling_usd: float | None = None,
     ) -> None:
         self.engine = engine
@@ -69,13 +71,23 @@ class Run:
         self.bus = bus
         self.clock = engine.clock
         self.index = JournalIndex(entries, request.invalidate)
-        self.journal = JournalWriter(engine.store, request.run_id, self.index.next_seq)
+        self.observe = Observation(self, engine.observers)
+        self.journal = JournalWriter(
+            held,
+            request.run_id,
+            self.index.next_seq,
+            broken=self.lose,
+            tap=self.observe.keep if self.observe.keeps_segments else None,
+        )
+        self.transcript_store = held.transcripts
         self.adapters: dict[str, Adapter] = {adapter.id: adapter for adapter in request.workflow.adapters}
         self.agents: Any = None
         """What the agents of the run share; see ``rulvar.agents``."""
         self.spend = Spend(self.price_of)
         for entry in entries:
             self.spend.add_entry(entry)
+            if self.observe.keeps_segments:
+                self.observe.keep(entry)
         self.budget = Budget(self, ceiling_usd)
         self.transcripts = sum(1 for entry in entries if b'"transcriptRef"' in entry.line)
         self.accounting = Accounting()
@@ -90,7 +102,6 @@ class Run:
         self.suspended = False
         self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
-        self.observe = Observation(self, engine.observers)
         self.waits = Waits(self)
         self.liveness = Liveness(self._all_branches_wait)
         self._base = segment << SEGMENT_BITS
@@ -181,10 +192,12 @@ class Run:
             return self._not_served("live", None, place, call)
         if index.is_skipped(operation):
             self.accounting.skipped += 1
+            self.observe.claimed(place.scope, call, "skip")
             return Claim("skip", operation)
         waits = operation.first.kind in ("external", "approval")
         if waits or index.disposition(operation) is Disposition.REPLAY:
             self.accounting.hits += 1
+            self.observe.claimed(place.scope, call, "replay")
             return Claim("replay", operation)
         self.accounting.reruns += 1
         return self._not_served("rerun", operation, place, call)
@@ -192,6 +205,7 @@ class Run:
     def _not_served(
         self, action: Literal["live", "rerun"], operation: Operation | None, place: Place, call: Call
     ) -> Claim:
+        self.observe.claimed(place.scope, call, action)
         if not self.strict:
             return Claim(action, operation)
         divergence = explain_miss(
@@ -217,6 +231,13 @@ class Run:
         """End the segment with an error that no body may catch."""
         if self.stop_error is None:
             self.stop_error = error
+
+    def lose(self, error: RulvarError) -> None:
+        """End the segment because nothing it does can be journaled any more; what is under way is cancelled."""
+        self.stop(error)
+        self.journal.refuse(error)
+        if self._task is not None:
+            self._task.cancel()
 
     # -- entries -------------------------------------------------------------------------
 
@@ -306,7 +327,7 @@ class Run:
         """Run the body in a task of its own, so that it can be cancelled apart from the segment."""
         task: asyncio.Task[Any] = asyncio.ensure_future(body)
         self._task = task
-        if self.cancel_reason is not None:
+        if self.cancel_reason is not None or self.stop_error is not None:
             task.cancel()
         try:
             return await task

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.handle import RunHandle
+from rulvar.engine.lease import HeldRun
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
@@ -26,6 +28,7 @@ from rulvar.errors import (
     BudgetExceededError,
     ConfigError,
     JournalCompatibilityError,
+    LeaseHeldError,
     OutcomeUnknownError,
     ReplayStopped,
     RulvarError,
@@ -33,6 +36,7 @@ from rulvar.errors import (
     RunNotFoundError,
     RunSuspended,
     SettlementError,
+    SupersededError,
 )
 from rulvar.kernel.keys import SUPPORTED_HASH_VERSIONS, content_key, hash_args, hash_output
 from rulvar.kernel.matching import SEGMENT_BITS
@@ -55,6 +59,7 @@ class Segment:
         self._handle = handle
         self._request = request
         self._workflow_is_known = workflow_is_known
+        self._held = HeldRun(engine.store, engine.transcripts, None)
 
     async def execute(self) -> Outcome:
         """Run the segment to its end.
@@ -67,44 +72,59 @@ class Segment:
             run, meta, entries = await self._intake()
             self._handle._run = run
             self._handle._workflow = self._request.workflow
+            self._held.keep(run.lose)
             return await self._live(run, meta, entries)
         except BaseException:
             self._handle._status = "error"
             raise
         finally:
+            await self._held.release()
             self._handle._bus.close()
 
     # -- intake --------------------------------------------------------------------------
 
     async def _intake(self) -> tuple[Run, RunMeta, list[JournalEntry]]:
-        request, store = self._request, self._engine.store
+        request = self._request
+        if not request.strict:
+            await self._take()
+        store = self._held
         entries: list[JournalEntry] = []
         meta = await store.load_meta(request.run_id)
         if request.resumed:
             entries = await store.load(request.run_id)
             if meta is None and not entries:
-                raise RunNotFoundError(
-                    f"no run {request.run_id!r} in the store", data={"runId": request.run_id}
-                )
+                raise run_not_found(request.run_id)
             check_versions(request.run_id, entries)
             meta = meta or {}
             request = self._request = replace(self._check_resume(meta), trace=bool(meta.get("trace")))
             if not request.strict:
                 self._handle._bus = self._move_bus(meta)
         elif meta is not None:
-            raise ConfigError(
-                f"run {request.run_id!r} exists already; resume it, or choose another run_id",
-                data={"field": "run_id"},
-            )
+            raise run_exists(request.run_id)
         segment = int(meta.get("segments", 1)) if request.resumed and meta else 0
         ceiling = request.budget_usd
         if ceiling is None and request.resumed:
             ceiling = recorded_ceiling(meta or {}, entries)
-        run = Run(self._engine, request, entries, segment, self._handle._bus, ceiling)
+        run = Run(self._engine, request, entries, segment, self._handle._bus, store, ceiling)
         new_meta = self._meta(run, meta or {}, "running", segment + 1)
         if not request.strict:
+            for name, data in request.kept.items():
+                await store.transcripts.put(f"{request.run_id}/{name}", data)
             await store.save_meta(request.run_id, new_meta)
         return run, new_meta, entries
+
+    async def _take(self) -> None:
+        """Take the run's lease; a run that is not there, or there already, leaves no trace of the attempt."""
+        engine, run_id = self._engine, self._request.run_id
+        known = not self._request.resumed or await engine.knows(run_id)
+        if not known:
+            raise run_not_found(run_id)
+        try:
+            self._held = await engine.hold(run_id)
+        except LeaseHeldError:
+            if not self._request.resumed and await engine.store.load_meta(run_id) is not None:
+                raise run_exists(run_id) from None
+            raise
 
     def _move_bus(self, meta: Mapping[str, Any]) -> EventBus:
         # nothing has been emitted yet: the stream of a later segment starts at its own seq
@@ -133,7 +153,8 @@ class Segment:
         if recorded is None:
             return
         plain = None if request.args_json is None else decode_json(request.args_json)
-        if hash_args(plain) != recorded:
+        salt = meta.get("argsSalt")
+        if hash_args(plain, salt if isinstance(salt, str) else None) != recorded:
             raise ConfigError(
                 f"resume of {request.run_id!r}: args are not those that the run was started with; pass the same",
                 data={"field": "args"},
@@ -157,7 +178,10 @@ class Segment:
                 fresh["budgetUsd"] = request.budget_usd
             fresh["argsProvided"] = request.args_json is not None
             if request.args_json is not None:
-                fresh["argsHash"] = hash_args(decode_json(request.args_json))
+                plain = decode_json(request.args_json)
+                if self._engine.salt_args:
+                    fresh["argsSalt"] = secrets.token_hex(16)
+                fresh["argsHash"] = hash_args(plain, fresh.get("argsSalt"))
             fresh["genesis"] = self._engine.mint_id()
             fresh["execKeyDerivation"] = 2
             fresh["workflowName"] = workflow.name
@@ -180,9 +204,7 @@ class Segment:
         if refused is not None:
             outcome = self._outcome(run, "error", None, refused)
             if not request.strict:
-                await self._engine.store.save_meta(
-                    run.run_id, self._meta(run, meta, "error", meta["segments"])
-                )
+                await self._held.save_meta(run.run_id, self._meta(run, meta, "error", meta["segments"]))
             return self._ended(run, outcome)
         if request.resumed and request.budget_usd is not None and not request.strict:
             await self._journal_ceiling(run, request.budget_usd)
@@ -284,13 +306,15 @@ class Segment:
                 assert _SETTLE_KEY is not None
                 await run.decide("", _SETTLE_KEY, run.root.span, settle)
             await run.journal.flush()
-            await self._engine.store.save_meta(
-                run.run_id, self._meta(run, meta, outcome.status, meta["segments"])
-            )
+            await self._held.save_meta(run.run_id, self._meta(run, meta, outcome.status, meta["segments"]))
+        except SupersededError as error:
+            # somebody else drives the run now, and settles it
+            return replace(outcome, status="error", value=None, error=WireError.from_wire(error.to_wire()))
         except (RulvarError, OSError) as error:
             failed = SettlementError(
                 f"run {run.run_id!r} ended {outcome.status!r}, but its end could not be written: {error}",
-                data={"runStatus": outcome.status},
+                data={"runStatus": outcome.status, "cause": wire_error(error)},
+                retryable=isinstance(error, RulvarError) and error.retryable,
             )
             return replace(outcome, status="error", value=None, error=WireError.from_wire(failed.to_wire()))
         return outcome
@@ -319,8 +343,18 @@ class Segment:
         run.bus.emit("run:end", run.root.span, None, facts)
         self._handle._status = outcome.status
         self._handle._preview = run.preview()
-        run.observe.settled(outcome.status)
+        run.observe.settled(outcome)
         return outcome
+
+
+def run_not_found(run_id: str) -> RunNotFoundError:
+    return RunNotFoundError(f"no run {run_id!r} in the store", data={"runId": run_id})
+
+
+def run_exists(run_id: str) -> ConfigError:
+    return ConfigError(
+        f"run {run_id!r} exists already; resume it, or choose another run_id", data={"field": "run_id"}
+    )
 
 
 def recorded_ceiling(meta: Mapping[str, Any], entries: list[JournalEntry]) -> float | None:

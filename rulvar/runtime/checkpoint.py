@@ -38,7 +38,7 @@ def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, 
     notes = {"notes": state.notes} if state.notes else {}
     return {
         "v": 1,
-        "messages": [message.to_wire() for message in state.messages],
+        "messages": [message.to_plain() for message in state.messages],
         "turns": state.turns,
         "usage": usage,
         "usageByModel": [{"servedBy": reference, "usage": usage, "role": role}],

@@ -153,7 +153,7 @@ def _lists(value: Any) -> Any:
 
 
 def _length(part: Part) -> int:
-    return len(part.text) if isinstance(part, TextPart) else len(dump_wire(part.to_wire()))
+    return len(part.text) if isinstance(part, TextPart) else len(dump_wire(part.to_plain()))
 
 
 def _foreign(part: Part, family: str) -> bool:

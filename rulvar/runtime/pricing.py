@@ -30,7 +30,8 @@ class PriceComponents:
 
 def price_usd(pricing: ModelPricing, usage: Usage) -> float:
     """Return the cost of a usage in USD."""
-    return price_components(pricing, usage).total_usd
+    paid, out, read, written = _amounts(pricing, usage)
+    return paid + out + read + written
 
 
 def price_components(pricing: ModelPricing, usage: Usage) -> PriceComponents:
@@ -39,21 +40,26 @@ def price_components(pricing: ModelPricing, usage: Usage) -> PriceComponents:
     A tier re-prices the whole request once its input is strictly above the threshold; the highest
     threshold below wins. Without a cache price, cached tokens cost what input costs.
     """
-    tier = _tier(pricing, usage.input_tokens)
-    by_in, by_out = (tier.input_multiplier, tier.output_multiplier) if tier else (1, 1)
+    paid, out, read, written = _amounts(pricing, usage)
+    return PriceComponents(input_usd=paid, output_usd=out, cached_input_usd=read, cache_write_usd=written)
+
+
+def _amounts(pricing: ModelPricing, usage: Usage) -> tuple[float, float, float, float]:
+    by_in, by_out = 1.0, 1.0
+    if pricing.tiers and (tier := _tier(pricing, usage.input_tokens)):
+        by_in, by_out = tier.input_multiplier, tier.output_multiplier
     rate = pricing.input_usd_per_m_tok
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    paid = max(0, usage.input_tokens - read - written) / _M * rate * by_in
+    out = usage.output_tokens / _M * pricing.output_usd_per_m_tok * by_out
+    if not read and not written:
+        return paid, out, 0.0, 0.0
     read_rate = _either(pricing.cache_read_usd_per_m_tok, rate)
     write_rate = _either(pricing.cache_write_usd_per_m_tok, rate)
     hour_rate = _either(pricing.cache_write1h_usd_per_m_tok, write_rate)
-    plain = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens)
     hour = usage.cache_write1h_tokens or 0
-    short = usage.cache_write_tokens - hour
-    return PriceComponents(
-        input_usd=plain / _M * rate * by_in,
-        output_usd=usage.output_tokens / _M * pricing.output_usd_per_m_tok * by_out,
-        cached_input_usd=usage.cache_read_tokens / _M * read_rate * by_in,
-        cache_write_usd=short / _M * write_rate * by_in + hour / _M * hour_rate * by_in,
-    )
+    cost = (written - hour) / _M * write_rate * by_in + hour / _M * hour_rate * by_in
+    return paid, out, read / _M * read_rate * by_in, cost
 
 
 def affordable_output_tokens(pricing: ModelPricing, remaining_usd: float, input_tokens: int) -> float:

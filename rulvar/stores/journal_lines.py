@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rulvar.contracts.entries import JournalEntry, decode_entry
 from rulvar.errors import JournalOrderViolation
 
-__all__ = ["JournalLines", "read_journal_lines"]
+__all__ = ["JournalLines", "decode_row", "read_journal_lines"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,27 @@ def read_journal_lines(data: bytes, name: str) -> JournalLines:
                 text = b"".join(record + b"\n" for record in salvaged)
                 return JournalLines(entries, start, text, torn=True, terminated=True)
         start = len(data) if stop < 0 else stop + 1
+    blank = 0 if end == 0 else data.find(b"\n", end) + 1 or len(data)
+    if b"\r" in data[blank:]:  # a lone carriage return is no line that anything may follow
+        return JournalLines(entries, blank, b"", torn=True, terminated=True)
     return JournalLines(entries, len(data), b"", torn=False, terminated=not data or data.endswith(b"\n"))
+
+
+def decode_row(line: object, run_id: str, seq: object) -> JournalEntry:
+    """Read the line that a database keeps of an entry.
+
+    Raises:
+        JournalOrderViolation: it is no entry; names run and seq.
+    """
+    try:
+        if not isinstance(line, bytes):
+            raise ValueError(f"expected bytes, got {type(line).__name__}")
+        return decode_entry(line)
+    except ValueError as error:
+        raise JournalOrderViolation(
+            f"run {run_id}, seq {seq}: not a journal entry ({error}); restore the run from an archive or a backup",
+            data={"runId": run_id, "seq": seq},
+        ) from None
 
 
 def _glued_records(line: bytes) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rulvar.contracts.ports.observer import CallRecord, CallSite, RunRecord
+from rulvar.contracts.ports.observer import CallRecord, CallSite, RunRecord, SegmentRecord
 from rulvar.contracts.ports.provider import Adapter, NearestRow
 from rulvar.contracts.redaction import default_redact
 from rulvar.contracts.request_hash import request_hash
@@ -28,7 +28,7 @@ from rulvar.testing.report import (
     site_digest,
 )
 
-__all__ = ["Collected", "RunCollector"]
+__all__ = ["Collected", "RunCollector", "site_report"]
 
 _CALL_KINDS = ("agent", "step", "child", "external")
 
@@ -52,6 +52,7 @@ class RunCollector:
     """
 
     wants_sites = True
+    wants_segments = False
 
     def __init__(self, root: str, admit: Callable[[Mapping[str, Adapter]], None] | None = None) -> None:
         self.root = root
@@ -96,6 +97,9 @@ class RunCollector:
         with self._lock:
             self._current.runs.append(record)
 
+    def segment_ended(self, record: SegmentRecord) -> None:
+        """Segments are not asked for."""
+
     def determinism_warning(self, file: str, line: int, code: str, message: str) -> None:
         """See nondeterminism."""
         path = relative_path(file, self.root)
@@ -118,18 +122,7 @@ class RunCollector:
 
     def site(self, site: CallSite | None) -> SiteReport | None:
         """Return a call site with the digest of its text."""
-        if site is None:
-            return None
-        lines = linecache.getlines(site.file)[site.line - 1 : site.end_line]
-        return SiteReport(
-            file=relative_path(site.file, self.root),
-            line=site.line,
-            column=site.column,
-            end_line=site.end_line,
-            end_column=site.end_column,
-            function=site.function,
-            digest=site_digest(lines),
-        )
+        return site_report(site, self.root)
 
     def _call(self, record: CallRecord) -> CallReport:
         served = record.served
@@ -218,6 +211,22 @@ class RunCollector:
 
     def _path(self, path: str | None) -> str | None:
         return None if path is None else relative_path(path, self.root)
+
+
+def site_report(site: CallSite | None, root: str) -> SiteReport | None:
+    """Return a call site as reports hold it: its path relative to the root, with the digest of its text."""
+    if site is None:
+        return None
+    lines = linecache.getlines(site.file)[site.line - 1 : site.end_line]
+    return SiteReport(
+        file=relative_path(site.file, root),
+        line=site.line,
+        column=site.column,
+        end_line=site.end_line,
+        end_column=site.end_column,
+        function=site.function,
+        digest=site_digest(lines),
+    )
 
 
 def _redacted(text: Any) -> str | None:

@@ -16,8 +16,7 @@ import orjson
 
 from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.outcome import Outcome
-from rulvar.contracts.ports.observer import CallRecord, RunRecord
-from rulvar.contracts.ports.provider import Adapter
+from rulvar.contracts.ports.observer import CallRecord, QuietObserver
 from rulvar.contracts.redaction import Redactor
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.engine import Engine
@@ -188,28 +187,17 @@ def _checked(
     return listed
 
 
-class _Watcher:
+class _Watcher(QuietObserver):
     """Counts what served the model calls of an eval."""
-
-    wants_sites = False
 
     def __init__(self) -> None:
         self.runs: set[str] = set()
         self.served: Counter[str] = Counter()
 
-    def engine_created(self, adapters: Mapping[str, Adapter]) -> None:
-        """Nothing to refuse."""
-
     def call_finished(self, record: CallRecord) -> None:
         """Count a model call."""
         if record.kind == "agent" and record.run_id in self.runs:
             self.served[record.served.how] += 1
-
-    def run_settled(self, record: RunRecord) -> None:
-        """Nothing to note."""
-
-    def determinism_warning(self, file: str, line: int, code: str, message: str) -> None:
-        """Nothing to note."""
 
 
 class _Bench:

@@ -6,6 +6,7 @@ option, a marker or a fixture asks for it.
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rulvar.testing.pytest_cassette import PytestCassette
 
 _SESSION = "rulvar-session"
+_SHAKE = "rulvar-shake"
 _MARKERS = (
     'rulvar_cassette(name=None, *, record_mode=None): the cassette of the test: a name under "cassettes/", and '
     "when to record (none, once, new_episodes, all)",
@@ -49,6 +51,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="what becomes of recorded rows that no passing test used (default: report)",
     )
+    group.addoption(
+        "--rulvar-shake",
+        metavar="N",
+        type=int,
+        default=None,
+        help="run the workflows of the tests again in N rounds under other conditions, and report calls that moved",
+    )
+    group.addoption(
+        "--rulvar-shake-report", metavar="PATH", default=None, help="write what a shake found as JSON"
+    )
+    group.addoption("--rulvar-shake-round", metavar="TASK", default=None, help=argparse.SUPPRESS)
     parser.addini(
         "rulvar_offline_adapters",
         "ids of the project's own adapters that never leave the machine; strict replay admits them",
@@ -57,9 +70,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    task = early_config.known_args_namespace.rulvar_shake_round
+    if task is not None:  # before any module of the project is imported
+        from rulvar.testing.pytest_shake import ShakenSession
+
+        early_config.pluginmanager.register(ShakenSession(task), _SHAKE)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
+    if config.getoption("--rulvar-shake-round") is not None:
+        return  # a round watches for itself
+    rounds = config.getoption("--rulvar-shake")
+    if rounds is not None:
+        if rounds < 1:
+            raise pytest.UsageError(f"--rulvar-shake={rounds}: expected a number of rounds, 1 or more")
+        from rulvar.testing.pytest_shake import ShakeSession
+
+        config.pluginmanager.register(ShakeSession(config, rounds), _SHAKE)
     if config.getoption("--rulvar-replay") == "strict" and config.getoption("--rulvar-record") not in (
         None,
         "none",

@@ -17,7 +17,7 @@ from rulvar.testing.fake import FakeAdapter
 from rulvar.testing.recorder import RecordingAdapter
 from rulvar.testing.replayer import ReplayAdapter
 
-__all__ = ["NetworkBlockedError", "NetworkGuard", "admit_offline"]
+__all__ = ["NetworkBlockedError", "NetworkGuard", "admit_offline", "refuse_live_calls"]
 
 _LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 
@@ -43,6 +43,27 @@ def admit_offline(adapters: Mapping[str, Adapter], *, listed: Iterable[str] = ()
                 f'{where + ": " if where else ""}strict replay: adapter "{adapter_id}" {problem}',
                 data={"adapterId": adapter_id},
             )
+
+
+def refuse_live_calls(adapters: Mapping[str, Adapter]) -> None:
+    """Put adapters that refuse every call in the place of those that could make a live one."""
+    for adapter_id, adapter in adapters.items():
+        if _problem(adapter, False) is not None and isinstance(adapters, dict):
+            adapters[adapter_id] = _Refusing(adapter)
+
+
+class _Refusing:
+    """Declares what a live adapter declares, and answers nothing."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.id = adapter.id
+        self.caps = adapter.caps
+        for name in ("provider", "usage_semantics"):
+            if hasattr(adapter, name):
+                setattr(self, name, getattr(adapter, name))
+
+    def stream(self, request: Any, signal: Any = None) -> Any:
+        raise ConfigError(f'adapter "{self.id}": no live call is made here', data={"adapterId": self.id})
 
 
 def _problem(adapter: Any, is_listed: bool) -> str | None:

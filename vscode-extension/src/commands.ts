@@ -23,6 +23,10 @@ export function registerCommands(server: Server, tests: Tests, log: vscode.LogOu
     register("rulvar.showLogs", () => log.show()),
     register("rulvar.cancelRun", () => server.command("rulvar.cancelRun", {})),
     register("rulvar.replayStrict", (target: Target) => tests.runTest(uriOf(target), target.test)),
+    register("rulvar.replayRecorded", async (place: object) => {
+      const found = await server.request<Target[]>("rulvar/recordedBy", place);
+      await tests.runTests(found.map((target) => ({ uri: uriOf(target), name: target.test })));
+    }),
     register("rulvar.openFile", async (target: Target) => {
       const line = Math.max(0, (target.line ?? 1) - 1);
       await vscode.window.showTextDocument(uriOf(target), { selection: new vscode.Range(line, 0, line, 0) });
@@ -38,7 +42,15 @@ export function registerCommands(server: Server, tests: Tests, log: vscode.LogOu
       const editor = vscode.window.activeTextEditor;
       if (editor) await tests.runTest(editor.document.uri, undefined);
     }),
+    register("rulvar.runWorkspace", async () => {
+      if (!vscode.workspace.isTrusted) return; // hidden then; a key binding may call it all the same
+      await vscode.workspace.saveAll();
+      for (const folder of vscode.workspace.workspaceFolders ?? []) {
+        await server.command("rulvar.replayStrict", { uri: folder.uri.toString() });
+      }
+    }),
     register("rulvar.explainMiss", (place: Place) => showMiss(server, place)),
     forward("rulvar.showResult"),
+    forward("rulvar.showDiagram"),
   ];
 }

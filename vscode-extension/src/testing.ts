@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
 import type { Server } from "./client";
-import { sides, terminalText, verdict, type RunResult } from "./core/results";
+import { terminalText, verdict, type RunResult } from "./core/results";
 
 interface Found {
   readonly name: string;
@@ -42,17 +42,21 @@ export class Tests implements vscode.Disposable {
   }
 
   /** Run one test, or with no name the whole file, the way the Test Explorer does. */
-  async runTest(uri: vscode.Uri, name: string | undefined): Promise<void> {
-    const document = await vscode.workspace.openTextDocument(uri);
-    if (document.isDirty) await document.save();
-    await this.discover(document);
-    const file = this.controller.items.get(uri.toString());
-    const item = name === undefined ? file : file?.children.get(`${uri}::${name}`);
-    if (!item) {
-      void vscode.window.showWarningMessage(`rulvar: ${name ?? uri.fsPath} is not a test that pytest would collect.`);
-      return;
+  runTest(uri: vscode.Uri, name: string | undefined): Promise<void> {
+    return this.runTests([{ uri, name }]);
+  }
+
+  async runTests(targets: readonly { uri: vscode.Uri; name: string | undefined }[]): Promise<void> {
+    await vscode.workspace.saveAll(false);
+    const items: vscode.TestItem[] = [];
+    for (const { uri, name } of targets) {
+      await this.discover(await vscode.workspace.openTextDocument(uri));
+      const file = this.controller.items.get(uri.toString());
+      const item = name === undefined ? file : file?.children.get(`${uri}::${name}`);
+      if (item) items.push(item);
+      else void vscode.window.showWarningMessage(`rulvar: ${name ?? uri.fsPath} is not a test that pytest would collect.`);
     }
-    await this.run(new vscode.TestRunRequest([item]), new vscode.CancellationTokenSource().token);
+    if (items.length) await this.run(new vscode.TestRunRequest(items), new vscode.CancellationTokenSource().token);
   }
 
   /** The test around a line of a file. */
@@ -170,9 +174,9 @@ export class Tests implements vscode.Disposable {
   private messages(leaf: vscode.TestItem, text: string, own: RunResult["tests"]): vscode.TestMessage[] {
     const head = new vscode.TestMessage(text);
     if (leaf.uri && leaf.range) head.location = new vscode.Location(leaf.uri, leaf.range);
+    // plain text: beside the call a diff would read as "recorded != actual"; the sides have a view of their own
     const misses = own.flatMap((test) => test.misses).map((miss) => {
-      const { recorded, actual } = sides(miss);
-      const message = miss.differences.length ? vscode.TestMessage.diff(miss.message, recorded, actual) : new vscode.TestMessage(miss.message);
+      const message = new vscode.TestMessage(miss.message);
       message.location = new vscode.Location(vscode.Uri.parse(miss.uri), new vscode.Position(miss.line, miss.character));
       return message;
     });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sides, terminalText, verdict, type RunResult, type TestResult } from "../src/core/results";
+import { terminalText, verdict, type RunResult, type TestResult } from "../src/core/results";
 
 const one = (name: string, outcome: TestResult["outcome"], message: string | null = null): TestResult => ({
   name, outcome, message, durationMs: 1, calls: "1 hit", misses: [],
@@ -30,14 +30,6 @@ test("a run that ended before the test is an error with its reason", () => {
 
 test("a cancelled run says nothing about the test", () => {
   assert.deepEqual(verdict(run("cancelled"), "test_a"), { kind: "cancelled" });
-});
-
-test("both sides of a miss name the same fields", () => {
-  const miss = {
-    uri: "file:///f", line: 1, character: 2, message: "m",
-    differences: [{ path: "model", recorded: "a", actual: null }],
-  };
-  assert.deepEqual(sides(miss), { recorded: "model\n  a", actual: "model\n  (no such field)" });
 });
 
 test("a terminal gets CR LF", () => {

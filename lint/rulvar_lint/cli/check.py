@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rulvar_lint.batch import Outcome, is_wanted
+from rulvar_lint import warm
+from rulvar_lint.batch import Outcome
 from rulvar_lint.batch import check as check_batch
 from rulvar_lint.cli.main import find_root, settings
 from rulvar_lint.cli.options import UsageError
+from rulvar_lint.core.files import is_wanted, walk
 from rulvar_lint.reporters import text
 
 if TYPE_CHECKING:
@@ -137,16 +139,43 @@ def finish(session: Session, outcome: Outcome, fixed: int) -> int:
     """Print the report and give the exit code."""
     args = session.args
     report = render(session, outcome, fixed)
+    code = 1 if outcome.found and not args.exit_zero else 0
     if args.output_file:
         Path(args.output_file).write_text(report, "utf-8")
     else:
         stream: Any = sys.stderr if session.stdin_name and (args.fix or args.diff) else sys.stdout
         _write(stream, report)
     is_text = args.output_format in ("full", "concise", "text")
+    note = ""
     if outcome.workflows == 0 and not args.quiet and session.stdin_name is None:
-        note = f"0 workflows found in {outcome.files} Python file{'' if outcome.files == 1 else 's'}.\n"
+        note = (
+            f"0 workflows found in {outcome.files} Python "
+            f"file{'' if outcome.files == 1 else 's'}.\n"
+        )
         (sys.stdout if is_text and not args.output_file else sys.stderr).write(note)
-    return 1 if outcome.found and not args.exit_zero else 0
+    _remember(session, outcome, report + (note if is_text else ""), "" if is_text else note, code)
+    return code
+
+
+def _remember(session: Session, outcome: Outcome, output: str, err: str, code: int) -> None:
+    """Let the same command print the same next time, if nothing changes."""
+    if not warm.is_repeatable(session.args.argv) or session.overlays:
+        return
+    config = session.config
+    files = {path: list(stat) for path, stat in outcome.stats.items()}
+    entry: dict[str, Any] = {
+        "root": str(session.root),
+        "exclude": list(config.exclude),
+        "gitignore": config.respect_gitignore,
+        "cassettes": list(config.cassettes),
+        "extra": [*(session.wanted or ()), "pyproject.toml"],
+        "files": files,
+        "stderr": err,
+        "code": code,
+    }
+    entry["files"] = warm.current(entry)
+    if all(entry["files"].get(path) == stat for path, stat in files.items()):
+        warm.remember(session.args.argv, entry, output)
 
 
 def _write(stream: Any, report: str) -> None:
@@ -192,7 +221,9 @@ def _machine_report(found: list[Diagnostic], kind: str) -> str:
     if kind in ("json", "jsonl", "rdjson"):
         from rulvar_lint.reporters import json as as_json
 
-        return {"json": as_json.array, "jsonl": as_json.lines, "rdjson": as_json.rdjson}[kind](found)
+        return {"json": as_json.array, "jsonl": as_json.lines, "rdjson": as_json.rdjson}[kind](
+            found
+        )
     if kind == "sarif":
         from rulvar_lint import __version__
         from rulvar_lint.reporters import sarif
@@ -201,10 +232,16 @@ def _machine_report(found: list[Diagnostic], kind: str) -> str:
         return sarif.log(found, RULES, __version__)
     from rulvar_lint.reporters import github
 
-    return {"github": github.annotations, "gitlab": github.code_quality, "junit": github.junit}[kind](found)
+    return {
+        "github": github.workflow_commands,
+        "gitlab": github.code_quality,
+        "junit": github.junit,
+    }[kind](found)
 
 
-def _source_lines(session: Session, found: list[Diagnostic], shown: list[Diagnostic]) -> Callable[[str, int], str]:
+def _source_lines(
+    session: Session, found: list[Diagnostic], shown: list[Diagnostic]
+) -> Callable[[str, int], str]:
     from rulvar_lint.core.source import Source
 
     names = {after.path: before.path for before, after in zip(found, shown, strict=True)}
@@ -228,10 +265,14 @@ def _colour(args: argparse.Namespace) -> bool:
 
 
 def _show_files(session: Session) -> int:
-    from rulvar_lint.core.files import walk
 
     config = session.config
-    names = {path for path, _ in walk(session.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore)}
+    names = {
+        path
+        for path, _ in walk(
+            session.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore
+        )
+    }
     names |= {name for name in session.wanted or () if (session.root / name).is_file()}
     here = os.getcwd()
     for path in sorted(names):

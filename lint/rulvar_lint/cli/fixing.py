@@ -40,7 +40,7 @@ def fix(session: Session) -> int:
         sys.stdout.flush()
     else:
         for path, text in texts.items():
-            _write(session.root / path, text)
+            write_text(session.root / path, text)
             session.overlays.pop(path, None)
     return finish(session, outcome, fixed)
 
@@ -58,7 +58,11 @@ def _pass(
     for path, indices in by_path.items():
         text = texts.get(path) or session.source_text(path)
         applied = apply(text, [outcome.found[i] for i in indices], unsafe=session.args.unsafe_fixes)
-        if applied.text == text or not _encodes(session, path, applied.text) or not is_lossless(applied.text):
+        if (
+            applied.text == text
+            or not _encodes(session, path, applied.text)
+            or not is_lossless(applied.text)
+        ):
             continue
         before.setdefault(path, text)
         texts[path] = changed[path] = applied.text
@@ -77,7 +81,8 @@ def _encodes(session: Session, path: str, text: str) -> bool:
     return True
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Replace the text of a file, atomically. Encoding, byte order mark and mode are kept."""
     data = path.read_bytes()
     body = text.encode(encoding_of(data))
     made = (_BOM if data.startswith(_BOM) else b"") + body
@@ -93,12 +98,20 @@ def _show_diff(session: Session, before: dict[str, str], after: dict[str, str]) 
     for path in sorted(after):
         name = Path(os.path.relpath(session.root / path, here)).as_posix()
         lines = difflib.unified_diff(
-            before[path].splitlines(keepends=True), after[path].splitlines(keepends=True), name, name
+            before[path].splitlines(keepends=True),
+            after[path].splitlines(keepends=True),
+            name,
+            name,
         )
         for line in lines:
-            sys.stdout.write(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+            sys.stdout.write(
+                line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            )
     if not session.args.quiet:
         number = len(after)
-        sys.stderr.write(f"Would fix {number} file{'' if number == 1 else 's'}.\n" if number else "Nothing to fix.\n")
+        sys.stderr.write(
+            f"Would fix {number} file{'' if number == 1 else 's'}.\n"
+            if number
+            else "Nothing to fix.\n"
+        )
     return 1 if after and not session.args.exit_zero else 0
-

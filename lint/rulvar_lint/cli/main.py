@@ -35,13 +35,16 @@ def run(argv: list[str]) -> int:
         if os.environ.get("RULVAR_LINT_DEBUG"):
             raise
         where = f"{type(err).__name__}: {err}"
-        sys.stderr.write(f"rulvar-lint: internal error: {where}\nSet RULVAR_LINT_DEBUG=1 to see where.\n")
+        sys.stderr.write(
+            f"rulvar-lint: internal error: {where}\nSet RULVAR_LINT_DEBUG=1 to see where.\n"
+        )
         return ERROR
 
 
 def _run(argv: list[str]) -> int:
     args = parse(argv)
     if args.command == "check":
+        args.argv = argv
         if args.version:
             from rulvar_lint import __version__
 
@@ -64,7 +67,8 @@ def _run(argv: list[str]) -> int:
 
 
 def find_root(given: str | None, paths: list[str]) -> Path:
-    """The project root: the one given, else the nearest folder above the first path with a pyproject.toml or .git.
+    """The project root: the one given, else the nearest folder above the first path with a
+    pyproject.toml or .git.
 
     Raises:
         UsageError: the given root is no folder.
@@ -102,7 +106,10 @@ def settings(args: argparse.Namespace, root: Path) -> Config:
             chosen = check_codes(named, f"--{option.replace('_', '-')}", codes)
             changes[option] = chosen if option == "select" else (*getattr(config, option), *chosen)
     if args.per_file_ignores is not None:
-        changes["per_file_ignores"] = (*config.per_file_ignores, *_per_file(args.per_file_ignores, codes))
+        changes["per_file_ignores"] = (
+            *config.per_file_ignores,
+            *_per_file(args.per_file_ignores, codes),
+        )
     if args.exclude:
         changes["exclude"] = (*config.exclude, *args.exclude)
     if args.no_gitignore:
@@ -111,9 +118,9 @@ def settings(args: argparse.Namespace, root: Path) -> Config:
 
 
 def _known_codes() -> frozenset[str]:
-    from rulvar_lint.rules.table import ROWS
+    from rulvar_lint.rules.pages import CODES
 
-    return frozenset(row.code for row in ROWS)
+    return CODES
 
 
 def _per_file(text: str, codes: frozenset[str]) -> list[tuple[str, tuple[str, ...]]]:
@@ -124,6 +131,11 @@ def _per_file(text: str, codes: frozenset[str]) -> list[tuple[str, tuple[str, ..
         if colon:
             glob = head
         if not glob or not code:
-            raise UsageError(f"--per-file-ignores {text}: expected GLOB:CODE, for example 'tests/**:RLV113'")
+            raise UsageError(
+                f"--per-file-ignores {text}: expected GLOB:CODE, for example 'tests/**:RLV113'"
+            )
         pairs.setdefault(glob, []).append(code)
-    return [(glob, check_codes(tuple(listed), "--per-file-ignores", codes)) for glob, listed in pairs.items()]
+    return [
+        (glob, check_codes(tuple(listed), "--per-file-ignores", codes))
+        for glob, listed in pairs.items()
+    ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.calls import Args, call_external, call_function, call_value
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import call_external, call_function, call_value
 from rulvar_lint.core.decls import ClassDecl
 from rulvar_lint.core.frame import HOST, STEP
 from rulvar_lint.core.libraries.catalog import canonical
@@ -28,23 +29,20 @@ from rulvar_lint.core.values import (
     Value,
     join,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
 
-CTX_MEMBERS: Final = frozenset(
-    """agent parallel pipeline step workflow await_external phase log brief now time random uuid budget
-    orchestrate""".split()
-)
-DATACLASSES: Final = frozenset(
-    """dataclasses.dataclass pydantic.dataclasses.dataclass attr.s attr.attrs attr.dataclass attr.define attr.frozen
-    attr.mutable attrs.define attrs.frozen attrs.mutable attr.attrib""".split()
-)
-MODELS: Final = frozenset(
-    """pydantic.BaseModel pydantic.main.BaseModel pydantic.RootModel pydantic_settings.BaseSettings pydantic.BaseSettings
-    sqlmodel.SQLModel msgspec.Struct typing.NamedTuple typing_extensions.NamedTuple typing.TypedDict
-    typing_extensions.TypedDict""".split()
-)
+CTX_MEMBERS: Final = names("""agent parallel pipeline step workflow await_external phase log
+brief now time random uuid budget orchestrate""")
+DATACLASSES: Final = names("""dataclasses.dataclass pydantic.dataclasses.dataclass attr.s attr.attrs
+    attr.dataclass attr.define attr.frozen attr.mutable attrs.define attrs.frozen
+    attrs.mutable attr.attrib""")
+MODELS: Final = names("""pydantic.BaseModel pydantic.main.BaseModel pydantic.RootModel
+    pydantic_settings.BaseSettings pydantic.BaseSettings sqlmodel.SQLModel
+    msgspec.Struct typing.NamedTuple typing_extensions.NamedTuple typing.TypedDict
+    typing_extensions.TypedDict""")
 
 
 def attribute(f: Frame, node: ast.AST, base: Value, name: str) -> Value | None:
@@ -121,8 +119,12 @@ def has_unknown_base(decl: ClassDecl) -> bool:
     return any(base is None for cls in order_of_classes(decl) for base in cls.bases)
 
 
-def find_attribute(decl: ClassDecl, name: str, after: ClassDecl | None = None) -> tuple[ClassDecl, Value | None] | None:
-    """The class attribute `name` and the class that has it; after `after` in look-up order if given."""
+def find_attribute(
+    decl: ClassDecl, name: str, after: ClassDecl | None = None
+) -> tuple[ClassDecl, Value | None] | None:
+    """The class attribute `name` and the class that has it; after `after` in look-up order if
+    given.
+    """
     classes = order_of_classes(decl)
     if after is not None and after in classes:
         classes = classes[classes.index(after) + 1 :]
@@ -279,8 +281,9 @@ def _is_field(field: object) -> bool:
 
 
 def generic_instance(f: Frame, decl: ClassDecl) -> Inst:
-    """Some instance of a class, as a parameter or `self` is: its attributes come from `__init__` with unknown
-    arguments."""
+    """Some instance of a class, as a parameter or `self` is: its attributes come from `__init__`
+    with unknown arguments.
+    """
     if isinstance(decl.generic, Inst):
         return decl.generic
     inst = Inst(decl, "any")
@@ -311,3 +314,23 @@ def store_attribute(
 def call_key(f: Frame, node: ast.AST, func: Value | None, args: list[Value | None]) -> Value | None:
     """Call a function that another one was given as `key=` or `default=`."""
     return call_value(f, node, func, Args(list(args), {})) if func is not None else None
+
+
+def store_target(
+    f: Frame, node: ast.AST, target: ast.Attribute, base: Value | None, value: Value | None
+) -> None:
+    """`base.attr = value`."""
+    if base is None:
+        for hook in f.m.hooks.store:
+            hook(f, node, target, base, target.attr, value)
+    else:
+        store_attribute(f, node, target, base, target.attr, value)
+
+
+def test(f: Frame, node: ast.AST, value: Value) -> None:
+    """A value decides a branch."""
+    if value.taint is not None:
+        for hook in f.m.hooks.sink:
+            hook(f, node, "branch", value)
+    if isinstance(value, Inst):
+        call_special(f, node, value, "__bool__", [])

@@ -1,4 +1,4 @@
-"""Suppression comments: what a file asks the lint to be quiet about, and whether that was needed."""
+"""Suppression comments: what a file asks the lint to be quiet about."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 
     from rulvar_lint.core.source import Source
 
-_NATIVE: Final = re.compile(r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b\s*(?:\[([^\]\n]*)\])?", re.I)
+_NATIVE: Final = re.compile(
+    r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b\s*(?:\[([^\]\n]*)\])?", re.I
+)
 _NOQA: Final = re.compile(r"#\s*noqa\s*:\s*([A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)", re.I)
 _CODE: Final = re.compile(r"[A-Za-z]+[0-9]\w*")
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One code in a suppression comment; `start` and `end` are 0-based columns of the code's text."""
+    """One code in a suppression comment; `start` and `end` are 0-based columns of the code."""
 
     code: str
     start: int
@@ -64,7 +66,9 @@ class Comments:
                     self._by_line.setdefault(line, []).append(suppression)
 
     def trusts(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-        """Whether a function is marked `# rulvar: deterministic`, on its head or on the line above it."""
+        """Whether a function is marked `# rulvar: deterministic`, on its head or on the line above
+        it.
+        """
         if not self._trusted:
             return False
         first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
@@ -101,11 +105,13 @@ def read_comments(source: Source) -> Comments:
                 trusted.add(line)
             else:
                 suppressions.append(_native(match, line, column, covers))
-        match = _NOQA.search(text)
-        if match is not None and "RLV" in match[1].upper():
-            codes = _codes(match[1], column + match.start(1))
+        noqa = _NOQA.search(text)
+        if noqa is not None and "RLV" in noqa[1].upper():
+            codes = _codes(noqa[1], column + noqa.start(1))
             suppressions.append(
-                Suppression("noqa", line, covers, codes, column + match.start(), column + match.end(1))
+                Suppression(
+                    "noqa", line, covers, codes, column + noqa.start(), column + noqa.end(1)
+                )
             )
     return Comments(suppressions, frozenset(trusted))
 
@@ -124,8 +130,9 @@ def _codes(text: str, offset: int) -> tuple[Named, ...]:
 
 
 def _comment_tokens(source: Source) -> Iterator[tuple[int, int, str, tuple[int, int]]]:
-    """(line, column, text, lines spoken for) of each comment. A comment behind a text over several lines
-    speaks for all of them, since there is no other place for it."""
+    """(line, column, text, lines spoken for) of each comment. A comment behind a text over several
+    lines speaks for all of them, since there is no other place for it.
+    """
     covers: dict[int, int] = {}
     found: list[tuple[int, int, str]] = []
     try:
@@ -144,4 +151,6 @@ def _comment_tokens(source: Source) -> Iterator[tuple[int, int, str, tuple[int, 
         yield line, column, text, (covers.get(line, line), line)
 
 
-_LAYOUT: Final = frozenset({tokenize.NEWLINE, tokenize.NL, tokenize.ENDMARKER, tokenize.DEDENT, tokenize.INDENT})
+_LAYOUT: Final = frozenset(
+    {tokenize.NEWLINE, tokenize.NL, tokenize.ENDMARKER, tokenize.DEDENT, tokenize.INDENT}
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.calls import Args, consume, escape, escape_all
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import consume, escape, escape_all
 from rulvar_lint.core.expressions import INT, STR
 from rulvar_lint.core.order import grow, order_of, see_order, use_order
 from rulvar_lint.core.values import (
@@ -21,19 +22,17 @@ from rulvar_lint.core.values import (
     element_of,
     join,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rulvar_lint.core.frame import Frame
 
-GROWS: Final = frozenset(
-    "append extend insert appendleft extendleft add update setdefault put put_nowait __setitem__ push".split()
-)
-SHRINKS: Final = frozenset(
-    """pop popleft popitem remove discard clear sort reverse difference_update intersection_update
-    symmetric_difference_update rotate move_to_end subtract""".split()
-)
+GROWS: Final = names("""append extend insert appendleft extendleft add update setdefault put
+put_nowait __setitem__ push""")
+SHRINKS: Final = names("""pop popleft popitem remove discard clear sort reverse difference_update
+    intersection_update symmetric_difference_update rotate move_to_end subtract""")
 MUTATORS: Final = GROWS | SHRINKS
 
 
@@ -55,8 +54,8 @@ def container_method(f: Frame, node: ast.AST, callee: Bound, args: Args) -> Valu
     return Unknown(receiver.taint) if receiver.taint is not None else None
 
 
-_SET_MAKERS: Final = frozenset("union intersection difference symmetric_difference copy".split())
-_SET_TESTS: Final = frozenset("issubset issuperset isdisjoint".split())
+_SET_MAKERS: Final = names("union intersection difference symmetric_difference copy")
+_SET_TESTS: Final = frozenset(["issubset", "issuperset", "isdisjoint"])
 
 
 def _set_method(f: Frame, node: ast.AST, receiver: Set, name: str, args: Args) -> Value | None:
@@ -118,9 +117,14 @@ def _seq_method(f: Frame, node: ast.AST, receiver: Seq, name: str, args: Args) -
     if name in ("pop", "popleft", "index", "__getitem__"):
         use_order(f, node, receiver)
         return None if name == "index" else element_of(receiver)
-    if name in ("copy", "reverse"):
-        return receiver
-    escape_all(f, node, args)
+    if name == "copy":
+        made = f.new_seq(
+            receiver.kind, None if receiver.items is None else list(receiver.items), receiver.elem
+        )
+        made.order = receiver.order
+        return made
+    if name != "reverse":
+        escape_all(f, node, args)
     return None
 
 
@@ -132,7 +136,11 @@ def _dict_method(f: Frame, node: ast.AST, receiver: Dict, name: str, args: Args)
             receiver.elem = join(receiver.elem, default)
             grow(f, node, receiver)
         found: Value | None
-        if isinstance(key, Const) and isinstance(key.value, str | int) and key.value in receiver.entries:
+        if (
+            isinstance(key, Const)
+            and isinstance(key.value, str | int)
+            and key.value in receiver.entries
+        ):
             found = receiver.entries[key.value]
         else:
             found = element_of(receiver)
@@ -209,7 +217,14 @@ def format_text(f: Frame, node: ast.AST, args: Args) -> Value | None:
     return f.m.tainted_text(taint)
 
 
+def sort_in_place(f: Frame, node: ast.AST, args: Args) -> Value | None:
+    """`values.sort(key=...)`."""
+    f.m.call_key(f, node, args.kw.get("key"), [None])
+    return None
+
+
 NAMED: Final[dict[str, Callable[[Frame, ast.AST, Args], Value | None]]] = {
     "join": join_text,
     "format": format_text,
+    "sort": sort_in_place,
 }

@@ -1,11 +1,12 @@
-"""Calls on ctx: what is journaled, what identifies it, and which functions it runs outside replay."""
+"""Calls on ctx: what is journaled, what identifies it, which functions run outside replay."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.calls import Args, call_value, consume
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import call_value, consume
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, StepBody
 from rulvar_lint.core.order import order_event, see_order, use_order
 from rulvar_lint.core.values import (
@@ -32,7 +33,7 @@ from rulvar_lint.core.values import (
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import FunctionDecl
     from rulvar_lint.core.frame import Frame
-    from rulvar_lint.core.machine import Result
+    from rulvar_lint.core.memory import Result
     from rulvar_lint.core.values import Env
 
 # Parameters of the calls, in order; the first ones identify the call.
@@ -58,7 +59,9 @@ TELEMETRY: Final = frozenset({"log", "budget", "phase"})
 
 
 class CtxCall:
-    """One call on ctx: `name` is the method, `node` the call, `loops` the loops around it, innermost last."""
+    """One call on ctx: `name` is the method, `node` the call, `loops` the loops around it,
+    innermost last.
+    """
 
     __slots__ = ("args", "frame", "loops", "name", "node")
 
@@ -120,12 +123,18 @@ def _shim(f: Frame, call: CtxCall) -> Value:
 
 
 def _see_arguments(f: Frame, call: CtxCall) -> None:
-    """Arguments become part of the identity or go to other code: their order matters, their coroutines run."""
+    """Arguments become part of the identity or go to other code: their order matters, their
+    coroutines run.
+    """
     functions = {"step": ("fn",)}.get(call.name, ())
     names = SIGNATURES[call.name]
     for index, value in enumerate(call.args.pos):
         if value is not None and not (index < len(names) and names[index] in functions):
-            _see_argument(f, call.args.pos_nodes[index] if index < len(call.args.pos_nodes) else call.node, value)
+            _see_argument(
+                f,
+                call.args.pos_nodes[index] if index < len(call.args.pos_nodes) else call.node,
+                value,
+            )
     for name, value in call.args.kw.items():
         if value is not None and name not in functions and name not in ("tools", "label"):
             _see_argument(f, call.args.kw_nodes.get(name, call.node), value)
@@ -182,8 +191,9 @@ def _run_given_functions(f: Frame, call: CtxCall) -> None:
 
 
 def _run_thunks(f: Frame, call: CtxCall, value: Value | None, given: list[Value | None]) -> None:
-    """Functions given to `ctx.parallel` and `ctx.pipeline` are replayed code. Those that are closures are judged
-    where they are written; others are called from here."""
+    """Functions given to `ctx.parallel` and `ctx.pipeline` are replayed code. Those that are
+    closures are judged where they are written; others are called from here.
+    """
     for option in options_of(value):
         if isinstance(option, Container):
             _run_thunks(f, call, element_of(option), given)
@@ -191,6 +201,7 @@ def _run_thunks(f: Frame, call: CtxCall, value: Value | None, given: list[Value 
             _run_thunks(f, call, option.value, given)
         elif isinstance(option, Func | Partial | Bound | Ext | Class | Inst):
             if isinstance(option, Func) and option.frame is not None:
+                option.frame.closure_uses.append((f, option, call.node))
                 continue
             consume(call_value(f, call.node, option, Args(list(given), {})))
 
@@ -218,7 +229,9 @@ def _exempt_partial(f: Frame, node: ast.AST, value: Partial, kind: str) -> Resul
     return _exempt_function(f, node, value.func, kind, Args(list(value.args), dict(value.keywords)))
 
 
-def _exempt_function(f: Frame, node: ast.AST, func: Func, kind: str, args: Args | None) -> Result | None:
+def _exempt_function(
+    f: Frame, node: ast.AST, func: Func, kind: str, args: Args | None
+) -> Result | None:
     decl = func.decl
     if func.frame is not None:
         func.frame.exempt.add(decl)
@@ -246,5 +259,3 @@ def _step_frame(f: Frame, node: ast.AST, kind: str) -> Frame:
     frame.step = StepBody(kind, node, f)
     frame.depth = 1
     return frame
-
-

@@ -1,14 +1,19 @@
-"""Declarations of the project: modules, classes and functions, with what the syntax alone says about them."""
+"""Declarations of the project: modules, classes and functions, with what the syntax alone says
+about them.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.words import names
+
 if TYPE_CHECKING:
     from rulvar_lint.core.comments import Comments
-    from rulvar_lint.core.machine import Result
+    from rulvar_lint.core.memory import Result
     from rulvar_lint.core.source import Source
     from rulvar_lint.core.values import Env, Func, LazyImport, Value
 
@@ -20,7 +25,9 @@ class Parameter:
 
     __slots__ = ("annotation", "default", "kind", "name")
 
-    def __init__(self, name: str, kind: str, annotation: ast.expr | None, default: ast.expr | None) -> None:
+    def __init__(
+        self, name: str, kind: str, annotation: ast.expr | None, default: ast.expr | None
+    ) -> None:
         self.name = name
         self.kind = kind
         self.annotation = annotation
@@ -32,7 +39,6 @@ class FunctionDecl:
 
     __slots__ = (
         "cls",
-        "contexts",
         "ctx_params",
         "decorators",
         "defaults",
@@ -69,7 +75,6 @@ class FunctionDecl:
         self.defaults: dict[str, Value | None] = {}
         self.ctx_params: frozenset[str] | None = None
         self.is_generator: bool | None = None
-        self.contexts = 0
         self.memo: dict[Any, Result] = {}
         self.trusted = not isinstance(node, ast.Lambda) and module.comments.trusts(node)
 
@@ -86,7 +91,9 @@ class FunctionDecl:
     def generator(self) -> bool:
         """Whether the body yields."""
         if self.is_generator is None:
-            self.is_generator = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(self.node))
+            self.is_generator = self.module.has_yield and any(
+                isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(self.node)
+            )
         return self.is_generator
 
 
@@ -106,7 +113,18 @@ class Field:
 class ClassDecl:
     """A class. `attrs` is filled when its body is interpreted."""
 
-    __slots__ = ("attrs", "bases", "decorators", "fields", "generic", "module", "mro", "mutated", "name", "node")
+    __slots__ = (
+        "attrs",
+        "bases",
+        "decorators",
+        "fields",
+        "generic",
+        "module",
+        "mro",
+        "mutated",
+        "name",
+        "node",
+    )
 
     def __init__(self, node: ast.ClassDef, module: Module) -> None:
         self.node = node
@@ -122,7 +140,7 @@ class ClassDecl:
 
 
 class Module:
-    """A file of the project. `env` holds its global names once its top level has been interpreted."""
+    """A file of the project. `env` holds its global names once its top level has been run."""
 
     __slots__ = (
         "changed_names",
@@ -131,6 +149,7 @@ class Module:
         "decls",
         "env",
         "functions",
+        "has_yield",
         "imports_rulvar",
         "is_package",
         "is_test",
@@ -157,8 +176,12 @@ class Module:
         self.decls: dict[ast.AST, FunctionDecl] = {}
         self.ctx_calls: dict[ast.Call, str] = {}
         self.state = 0
-        self.imports_rulvar = imports_any(tree, ("rulvar",))
-        self.is_test = self.is_test or (self.imports_rulvar and imports_any(tree, ("pytest", "rulvar.testing")))
+        data = source.data
+        self.imports_rulvar = imports_any(data, (b"rulvar",))
+        self.is_test = self.is_test or (
+            self.imports_rulvar and imports_any(data, (b"pytest", b"rulvar.testing"))
+        )
+        self.has_yield = b"yield" in data
         self.changed_names: dict[str, bool] = {}
         self.usage: object = None
 
@@ -193,16 +216,54 @@ _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDe
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function's body that run when it runs, without those of functions inside it."""
-    todo: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(getattr(node, "body", ()))
+    """The nodes of a function's body that run when it does, without inner functions."""
+    todo: list[ast.AST] = (
+        [node.body] if isinstance(node, ast.Lambda) else list(getattr(node, "body", ()))
+    )
     while todo:
         current = todo.pop()
         yield current
-        if isinstance(current, _SCOPES):
-            if not isinstance(current, ast.Lambda):
-                todo.extend(current.decorator_list)
-            continue
-        todo.extend(ast.iter_child_nodes(current))
+        if not isinstance(current, _SCOPES):
+            todo.extend(children(current))
+
+
+_LEAVES: Final = names(
+    """id attr ctx op ops kind value_ arg name asname module level n s lineno type_comment"""
+)
+_CHILDREN: Final[dict[type, tuple[str, ...]]] = {
+    cls: tuple(
+        name
+        for name in cls._fields
+        if name not in _LEAVES or (cls is ast.ExceptHandler and name == "type")
+    )
+    for cls in vars(ast).values()
+    if isinstance(cls, type) and issubclass(cls, ast.AST)
+}
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes directly below a node; operators and contexts are left out. Faster than
+    `ast.iter_child_nodes`.
+    """
+    found: list[ast.AST] = []
+    for name in _CHILDREN[node.__class__]:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            for item in value:
+                if isinstance(item, ast.AST):
+                    found.append(item)
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all nodes below it, in no particular order."""
+    todo = [node]
+    while todo:
+        current = todo.pop()
+        yield current
+        todo.extend(children(current))
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -219,14 +280,27 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             todo.extend(reversed(case.body))
 
 
-def imports_any(tree: ast.Module, packages: tuple[str, ...]) -> bool:
-    """Whether a module imports one of the packages anywhere, for type checking included."""
-    for node in statements(tree.body):
-        names: list[str] = []
-        if isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        if any(name == package or name.startswith(f"{package}.") for name in names for package in packages):
-            return True
+_IMPORT: Final = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\n]*)|import[ \t]+([^\n]*))", re.M
+)
+
+
+def imports_any(data: bytes, packages: tuple[bytes, ...]) -> bool:
+    """Whether a file imports one of the packages anywhere, for type checking included."""
+    if not any(package.partition(b".")[0] in data for package in packages):
+        return False
+    for match in _IMPORT.finditer(data):
+        if match[3] is not None:
+            names = [part.strip() for part in match[3].split(b",")]
+        else:
+            names = [
+                match[1],
+                *(b"%s.%s" % (match[1], word) for word in re.findall(rb"\w+", match[2])),
+            ]
+        for name in names:
+            if any(
+                name == package or name.startswith((package + b".", package + b" "))
+                for package in packages
+            ):
+                return True
     return False

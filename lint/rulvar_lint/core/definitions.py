@@ -6,11 +6,12 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.calls import Args, call_value, eval_args
-from rulvar_lint.core.decls import ClassDecl, Field, FunctionDecl
-from rulvar_lint.core.frame import HOST, REGION, Frame
+from rulvar_lint.core.arguments import Args, eval_args
+from rulvar_lint.core.calls import call_value
+from rulvar_lint.core.decls import ClassDecl, Field, FunctionDecl, statements
+from rulvar_lint.core.frame import FALLS, HOST, REGION, Frame
 from rulvar_lint.core.freevars import bound_by, free_names
-from rulvar_lint.core.statements import FALLS, exec_block
+from rulvar_lint.core.statements import exec_block
 from rulvar_lint.core.values import (
     Class,
     Container,
@@ -18,9 +19,12 @@ from rulvar_lint.core.values import (
     Func,
     Inst,
     LazyImport,
+    Obj,
     Partial,
     Value,
+    join,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import FunctionNode, Module
@@ -62,6 +66,25 @@ def _imported(f: Frame, name: str, attr: str | None) -> Value | None:
     if f.is_module():
         return LazyImport(name, attr)
     return f.m.resolve_import(f.module, name, attr)
+
+
+def late_globals(m: Machine, module: Module) -> None:
+    """Values that functions give to global names, such as a client that is built on first use."""
+    for fn in statements(module.tree.body):
+        if not isinstance(fn, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        body = list(statements(fn.body))
+        names = {name for node in body if isinstance(node, ast.Global) for name in node.names}
+        for node in body if names else ():
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Name) and target.id in names:
+                        frame = m.new_frame(module, None, HOST, {}, m.host_frame(module))
+                        value = frame.ev[node.value.__class__](frame, node.value)
+                        if isinstance(value, Obj):
+                            value = Obj(value.type)
+                        if value is not None and value.taint is None:
+                            module.env[target.id] = join(module.env.get(target.id), value)
 
 
 # Functions
@@ -116,7 +139,9 @@ def exec_functiondef(f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     return FALLS
 
 
-def define(f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, decl: FunctionDecl) -> Value | None:
+def define(
+    f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, decl: FunctionDecl
+) -> Value | None:
     """The value that a `def` binds, decorators applied."""
     heads: list[tuple[ast.expr, Value | None, Value | None]] = []
     for expr in node.decorator_list:
@@ -135,7 +160,9 @@ def define(f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, decl: Functio
 
 
 def _decorator(f: Frame, expr: ast.expr) -> tuple[Value | None, Value | None]:
-    """(the decorator's name, the decorator to apply): for `@retry(3)` what `retry` is and what the call gives."""
+    """(the decorator's name, the decorator to apply): for `@retry(3)` what `retry` is and what the
+    call gives.
+    """
     if isinstance(expr, ast.Call):
         head = f.ev[expr.func.__class__](f, expr.func)
         args = eval_args(f, expr)
@@ -159,7 +186,12 @@ _FLAGS: Final = {
 
 
 def _decorate(
-    f: Frame, expr: ast.expr, head: Value | None, applied: Value | None, func: Func, value: Value | None
+    f: Frame,
+    expr: ast.expr,
+    head: Value | None,
+    applied: Value | None,
+    func: Func,
+    value: Value | None,
 ) -> Value | None:
     decl = func.decl
     if isinstance(head, Ext):
@@ -197,7 +229,7 @@ def exec_classdef(f: Frame, node: ast.ClassDef) -> int:
         _class_body(f, node, decl)
     finally:
         body, f.env = f.env, outer
-    decl.attrs = {name: value for name, value in dict.items(body) if name in body.own}  # type: ignore[attr-defined]
+    decl.attrs = {name: value for name, value in dict.items(body) if name in body.own}
     f.env[node.name] = Class(decl)
     f.m.machine_class(f, decl)
     return FALLS
@@ -237,10 +269,9 @@ def _class_body(f: Frame, node: ast.ClassDef, decl: ClassDecl) -> None:
             value.scope = "module"
 
 
-_FIELD_MAKERS: Final = frozenset(
-    """dataclasses.field pydantic.Field pydantic.fields.Field pydantic.PrivateAttr sqlmodel.Field msgspec.field attr.ib
-    attr.field attr.attrib attrs.field attr.Factory attrs.Factory""".split()
-)
+_FIELD_MAKERS: Final = names("""dataclasses.field pydantic.Field pydantic.fields.Field
+pydantic.PrivateAttr sqlmodel.Field msgspec.field attr.ib attr.field attr.attrib attrs.field
+attr.Factory attrs.Factory""")
 
 
 def _field(f: Frame, stmt: ast.AnnAssign, decl: ClassDecl) -> None:
@@ -265,7 +296,7 @@ def _factory(f: Frame, expr: ast.expr) -> tuple[Value | None, bool]:
     factory = args.kw.get("default_factory") or args.kw.get("factory")
     if head.path.endswith("Factory") and args.pos:
         factory = args.pos[0]
-    default = expr.keywords and next((k.value for k in expr.keywords if k.arg == "default"), None)
+    default = next((k.value for k in expr.keywords if k.arg == "default"), None)
     if factory is None and isinstance(default, ast.Call):
         factory = _factory(f, default)[0]
     return factory, True
@@ -284,6 +315,5 @@ STATEMENTS: Final[dict[type, Callable[[Frame, Any], int]]] = {
     ast.FunctionDef: exec_functiondef,
     ast.AsyncFunctionDef: exec_functiondef,
     ast.ClassDef: exec_classdef,
+    **{getattr(ast, name): exec_type_alias for name in ("TypeAlias",) if hasattr(ast, name)},
 }
-if hasattr(ast, "TypeAlias"):
-    STATEMENTS[ast.TypeAlias] = exec_type_alias

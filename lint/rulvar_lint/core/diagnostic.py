@@ -1,4 +1,6 @@
-"""What the lint says: diagnostics, their related places and the edits that would fix them. Plain values."""
+"""What the lint says: diagnostics, their related places and the edits that would fix them. Plain
+values.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ Applicability = Literal["safe", "unsafe", "manual"]
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace the text from (line, column) up to, but not including, (end_line, end_column) by `text`.
+    """Replace the text from (line, column) up to, but not including, (end_line, end_column) by
+    `text`.
 
     Positions are 1-based; columns count Unicode code points.
     """
@@ -39,8 +42,8 @@ class Edit:
 class Fix:
     """A change that removes a finding.
 
-    `safe` keeps what the program means, `unsafe` may change what a call is keyed by or what a value is,
-    `manual` is offered in an editor only.
+    `safe` keeps what the program means, `unsafe` may change what a call is keyed by or what a
+    value is, `manual` is offered in an editor only.
     """
 
     applicability: Applicability
@@ -77,7 +80,9 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. Lines and columns are 1-based, columns count Unicode code points, the end is exclusive."""
+    """One finding. Lines and columns are 1-based, columns count Unicode code points, the end is
+    exclusive.
+    """
 
     path: str
     line: int

@@ -1,4 +1,6 @@
-"""What running a function may do that a replay would not repeat: root causes and the chain that leads to them."""
+"""What running a function may do that a replay would not repeat: root causes and the chain that
+leads to them.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.frame import Frame
 from rulvar_lint.core.order import see_order, use_order
@@ -27,6 +27,9 @@ from rulvar_lint.core.values import (
     options_of,
     with_taint,
 )
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.values import Taint
 
 _MISSING: Final = object()
 STR: Final = Obj("builtins.str")
@@ -83,8 +86,12 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
     if isinstance(base, Seq):
         use_order(f, node, base)
         if isinstance(getattr(node, "slice", None), ast.Slice):
-            return base
-        if base.items is not None and isinstance(key, int) and -len(base.items) <= key < len(base.items):
+            return f.new_seq(base.kind, None, element_of(base))
+        if (
+            base.items is not None
+            and isinstance(key, int)
+            and -len(base.items) <= key < len(base.items)
+        ):
             return base.items[key]
         return element_of(base)
     if isinstance(base, Dict):
@@ -97,7 +104,9 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
         element = f.m.catalog.element(base.type)
         if element is not None:
             return Obj(element, base.taint)
-        return Ext(f"{base.type}.__getitem__", base) if base.type not in _SCALARS else _tainted(base)
+        return (
+            Ext(f"{base.type}.__getitem__", base) if base.type not in _SCALARS else _tainted(base)
+        )
     if isinstance(base, Ext):
         if base.receiver is not None:
             return base
@@ -109,7 +118,9 @@ _SCALARS: Final = frozenset({"builtins.str", "builtins.bytes", "builtins.int", "
 
 
 def _hashable(key: object) -> bool:
-    return key is not _MISSING and isinstance(key, str | int | float | bytes | bool | None.__class__)
+    return key is not _MISSING and isinstance(
+        key, str | int | float | bytes | bool | None.__class__
+    )
 
 
 def _tainted(value: Value) -> Value | None:
@@ -128,14 +139,16 @@ def eval_joined(f: Frame, node: ast.JoinedStr) -> Value | None:
 
 
 def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:
+    f.m.in_text += 1
     value = f.ev[node.value.__class__](f, node.value)
+    f.m.in_text -= 1
     spec = node.format_spec
     if spec is not None:
         f.ev[spec.__class__](f, spec)
         for hook in f.m.hooks.format_spec:
             hook(f, node.value, spec, value)
     if value is not None:
-        f.m.text(f, node.value, value, spec is None)
+        f.m.text(f, node.value, value)
     return value
 
 
@@ -165,7 +178,11 @@ def eval_unary(f: Frame, node: ast.UnaryOp) -> Value | None:
     if isinstance(node.op, ast.Not):
         f.m.test(f, node.operand, value)
         return _tainted(value)
-    if isinstance(value, Const) and isinstance(node.op, ast.USub) and isinstance(value.value, int | float):
+    if (
+        isinstance(value, Const)
+        and isinstance(node.op, ast.USub)
+        and isinstance(value.value, int | float)
+    ):
         return Const(-value.value)
     return value if isinstance(value, Obj) else _tainted(value)
 
@@ -211,7 +228,7 @@ def eval_items(f: Frame, elts: list[ast.expr]) -> list[Value | None]:
     items: list[Value | None] = []
     for elt in elts:
         if elt.__class__ is ast.Starred:
-            items.append(Star(f.ev[elt.value.__class__](f, elt.value)))  # type: ignore[attr-defined]
+            items.append(Star(f.ev[elt.value.__class__](f, elt.value)))
         else:
             items.append(f.ev[elt.__class__](f, elt))
     return items
@@ -234,7 +251,7 @@ def eval_tuple(f: Frame, node: ast.Tuple) -> Value | None:
 def _see_stars(f: Frame, node: ast.AST, items: list[Value | None]) -> None:
     for item in items:
         if item.__class__ is Star:
-            see_order(f, node, item.value, "unpacks")  # type: ignore[union-attr]
+            see_order(f, node, item.value, "unpacks")
 
 
 def eval_set(f: Frame, node: ast.Set) -> Value | None:
@@ -291,7 +308,7 @@ def eval_dict(f: Frame, node: ast.Dict) -> Value | None:
 
 def eval_named(f: Frame, node: ast.NamedExpr) -> Value | None:
     value = f.ev[node.value.__class__](f, node.value)
-    f.m.bind_walrus(f, node.target, value)
+    f.env[node.target.id] = value
     return value
 
 
@@ -350,3 +367,8 @@ TABLE: Final[dict[type, Callable[[Frame, Any], Value | None]]] = {
     ast.Yield: eval_yield,
     ast.YieldFrom: eval_yield_from,
 }
+
+
+def tainted_text(taint: Taint) -> Value:
+    """A string."""
+    return STR if taint is None else Obj("builtins.str", taint)

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.ignore import DEFAULT_EXCLUDE, GitIgnore, ignored, matches
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PYTHON: Final = ".py"
 PACKAGE: Final = "/__init__.py"
 
 
 def walk(
-    root: Path,
+    root: str | Path,
     start: str = "",
     *,
     exclude: tuple[str, ...] = (),
     respect_gitignore: bool = True,
     suffixes: tuple[str, ...] = (".py", ".jsonl"),
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """(path relative to `root`, status) of the files below `root / start`, in no particular order."""
+    """(path relative to `root`, status) of the files below `root / start`, in no certain order."""
     names = set(DEFAULT_EXCLUDE) | {name for name in exclude if not set(name) & set("*?[/")}
     globs = [name for name in exclude if set(name) & set("*?[/")]
-    first = _ignores_above(root, start) if respect_gitignore else []
-    todo: list[tuple[str, list[GitIgnore]]] = [(start, first)]
     base = str(root)
+    first = _ignores_above(base, start) if respect_gitignore else []
+    todo: list[tuple[str, list[GitIgnore]]] = [(start, first)]
     while todo:
         folder, rules = todo.pop()
         prefix = f"{folder}/" if folder else ""
@@ -35,7 +37,7 @@ def walk(
         except OSError:
             continue
         if respect_gitignore and any(entry.name == ".gitignore" for entry in entries):
-            rules = [*rules, *_read_ignore(root, folder)]
+            rules = [*rules, *_read_ignore(base, folder)]
         for entry in entries:
             name = entry.name
             path = prefix + name
@@ -57,15 +59,18 @@ def walk(
                     continue
 
 
-def _read_ignore(root: Path, folder: str) -> list[GitIgnore]:
+def _read_ignore(root: str, folder: str) -> list[GitIgnore]:
     try:
-        text = (root / folder / ".gitignore").read_text("utf-8", "replace")
+        with open(
+            os.path.join(root, folder, ".gitignore"), encoding="utf-8", errors="replace"
+        ) as file:
+            text = file.read()
     except OSError:
         return []
     return [GitIgnore(folder, text)]
 
 
-def _ignores_above(root: Path, start: str) -> list[GitIgnore]:
+def _ignores_above(root: str, start: str) -> list[GitIgnore]:
     found: list[GitIgnore] = []
     if start:
         parts = start.split("/")
@@ -77,8 +82,9 @@ def _ignores_above(root: Path, start: str) -> list[GitIgnore]:
 class ModuleIndex:
     """Module names to files, the way an interpreter would find them, without asking the disk.
 
-    A name that starts with "/" is a path, as relative imports give it. Others are looked for from the folder of the importing file upwards to the project root, then in `src` folders,
-    the folders that have a `pyproject.toml`, and the configured source folders.
+    A name that starts with "/" is a path, as relative imports give it. Others are looked for from
+    the folder of the importing file upwards to the project root, then in `src` folders, the
+    folders that have a `pyproject.toml`, and the configured source folders.
     """
 
     __slots__ = ("_cache", "_extra", "_folders", "_paths")
@@ -120,7 +126,9 @@ class ModuleIndex:
         return True
 
     def find(self, name: str, importer: str) -> str | None:
-        """The file of a module; "" for a package without `__init__.py`; None if it is not in the project."""
+        """The file of a module; "" for a package without `__init__.py`; None if it is not in the
+        project.
+        """
         folder = importer.rpartition("/")[0]
         key = (name, folder)
         if key not in self._cache:
@@ -155,10 +163,13 @@ class ModuleIndex:
         return "" if base in self._folders or not base else None
 
     def roots(self, folder: str) -> list[str]:
-        """Folders that module names may begin in, as seen from `folder`."""
+        """Folders that module names may begin in, as seen from `folder`; the folder of a package
+        is none of them.
+        """
         found: list[str] = []
         while folder:
-            found.append(folder)
+            if folder + PACKAGE not in self._paths:
+                found.append(folder)
             folder = folder.rpartition("/")[0]
         found.append("")
         for base in [*found, *self._extra]:
@@ -173,3 +184,8 @@ def _folders(path: str) -> Iterator[str]:
     while folder:
         yield folder
         folder = folder.rpartition("/")[0]
+
+
+def is_wanted(path: str, wanted: Iterable[str]) -> bool:
+    """Whether a path is one of those named, or below one."""
+    return any(name in (".", "") or path == name or path.startswith(f"{name}/") for name in wanted)

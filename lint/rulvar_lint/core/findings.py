@@ -19,12 +19,25 @@ class Finding:
         cause: what happens there, or what it leads to.
         module: file it is reported in.
         node: where it is reported.
+        in_text: inside an f-string, where older parsers do not know positions exactly.
         fix: (applicability, message, [(node, replacement)]) or None.
         places: (place, message) of related code.
         sinks: what the unstable value flows into: (kind, line).
     """
 
-    __slots__ = ("cause", "column", "end_column", "end_line", "fix", "line", "module", "node", "places", "sinks")
+    __slots__ = (
+        "cause",
+        "column",
+        "end_column",
+        "end_line",
+        "fix",
+        "in_text",
+        "line",
+        "module",
+        "node",
+        "places",
+        "sinks",
+    )
 
     def __init__(self, module: Module, node: ast.AST, cause: Cause) -> None:
         self.module = module
@@ -35,9 +48,21 @@ class Finding:
         self.column = source.column(self.line, getattr(node, "col_offset", 0))
         self.end_line: int = getattr(node, "end_lineno", None) or self.line
         self.end_column = source.column(self.end_line, getattr(node, "end_col_offset", None) or 0)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.AsyncFor | ast.With | ast.AsyncWith | ast.Try | ast.ExceptHandler):
+        if isinstance(
+            node,
+            ast.FunctionDef
+            | ast.AsyncFunctionDef
+            | ast.ClassDef
+            | ast.For
+            | ast.AsyncFor
+            | ast.With
+            | ast.AsyncWith
+            | ast.Try
+            | ast.ExceptHandler,
+        ):
             self.end_line = self.line
             self.end_column = len(source.line_text(self.line)) + 1
+        self.in_text = False
         self.fix: Any = None
         self.places: list[tuple[Place, str]] = []
         self.sinks: list[tuple[str, int]] = []

@@ -1,4 +1,6 @@
-"""One activation of a function during interpretation: its variables and what was noticed while it ran."""
+"""One activation of a function during interpretation: its variables and what was noticed while it
+ran.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,19 @@ import ast
 from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.effects import Cause, Place
-from rulvar_lint.core.values import Coro, Ctx, Dict, Ext, Func, ModuleRef, Seq, Set, Unknown, Value, join
+from rulvar_lint.core.values import (
+    Coro,
+    Ctx,
+    Dict,
+    Ext,
+    Func,
+    ModuleRef,
+    Seq,
+    Set,
+    Unknown,
+    Value,
+    join,
+)
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
@@ -21,6 +35,11 @@ PLAIN: Final = 1  # a helper: effects are collected for its callers
 STEP: Final = 2  # inside a step or tool body: free, but watched for misuse of ctx and outer data
 HOST: Final = 3  # import time and host code: free
 
+# How a statement ends.
+FALLS: Final = 0
+LEAVES: Final = 1  # return or raise
+JUMPS: Final = 2  # break or continue
+
 # Effects of these rules matter only where replayed code has them itself.
 NOT_TRANSITIVE: Final = frozenset({"RLV113", "RLV206", "RLV207", "RLV208"})
 
@@ -28,8 +47,9 @@ _MISSING: Final = object()
 
 
 class Loop:
-    """A loop or comprehension being interpreted. `order` is set while it runs over an arbitrary order;
-    `serial` orders it with the containers that are made inside it."""
+    """A loop or comprehension being interpreted. `order` is set while it runs over an arbitrary
+    order; `serial` orders it with the containers that are made inside it.
+    """
 
     __slots__ = ("before", "bound", "is_retry", "node", "order", "serial")
 
@@ -58,7 +78,9 @@ class StepBody:
 
     __slots__ = ("call", "decl", "kind", "owner")
 
-    def __init__(self, kind: str, call: ast.AST, owner: Frame, decl: FunctionDecl | None = None) -> None:
+    def __init__(
+        self, kind: str, call: ast.AST, owner: Frame, decl: FunctionDecl | None = None
+    ) -> None:
         self.kind = kind
         self.call = call
         self.owner = owner
@@ -71,17 +93,18 @@ class Frame:
     __slots__ = (
         "alarms",
         "calls",
-        "closure_calls",
+        "closure_uses",
         "closures",
         "coros",
-        "declared",
         "decl",
+        "declared",
         "depth",
         "effects",
         "env",
         "ev",
         "ex",
         "exempt",
+        "globals_set",
         "guards",
         "in_region",
         "journals",
@@ -95,8 +118,8 @@ class Frame:
         "outward",
         "returned",
         "step",
-        "yielded",
         "yield_order",
+        "yielded",
     )
 
     def __init__(
@@ -126,13 +149,14 @@ class Frame:
         self.alarms: list[Guard] = []
         self.coros: list[Coro] = []
         self.closures: list[Func] = []
-        self.closure_calls: list[tuple[Func, ast.AST, dict[str, Cause]]] = []
+        self.closure_uses: list[tuple[Frame, Func, ast.AST]] = []
         self.calls: list[CtxCall] = []
         self.exempt: set[FunctionDecl] = outer.exempt if outer is not None else set()
         self.returned: list[tuple[ast.AST, Value | None]] = []
         self.yielded: Value | None = None
         self.yield_order: Pending | None = None
         self.declared: dict[str, str] | None = None
+        self.globals_set: Env = {}
         self.step: StepBody | None = outer.step if outer is not None else None
         self.depth = 0
         self.jumps: list[Env] | None = None
@@ -148,12 +172,14 @@ class Frame:
 
     def segment(self, node: ast.AST, limit: int = 60) -> str:
         """The source of a node on one line, for messages."""
-        text = " ".join(ast.unparse(node).split())
+        text = " ".join((self.module.source.segment(node) or ast.unparse(node)).split())
         return text if len(text) <= limit else text[: limit - 1] + "\u2026"
 
     # New containers
 
-    def new_seq(self, kind: str, items: list[Value | None] | None = None, elem: Value | None = None) -> Seq:
+    def new_seq(
+        self, kind: str, items: list[Value | None] | None = None, elem: Value | None = None
+    ) -> Seq:
         """A list, tuple or iterator made here."""
         return Seq(kind, items, elem, self.step, self.m.tick)
 
@@ -161,7 +187,9 @@ class Frame:
         """A set made here."""
         return Set(elem, stable, self.step, self.m.tick)
 
-    def new_dict(self, entries: dict[Any, Value | None] | None = None, elem: Value | None = None) -> Dict:
+    def new_dict(
+        self, entries: dict[Any, Value | None] | None = None, elem: Value | None = None
+    ) -> Dict:
         """A mapping made here."""
         return Dict(entries, elem, self.step, self.m.tick)
 
@@ -216,7 +244,8 @@ class Frame:
                     return Unknown(None, outer=True)
                 return value  # type: ignore[no-any-return]
             env, frame = frame.outer_env, frame.outer
-        return self.m.global_name(self, node, self.module, name)
+        found = self.m.global_name(self, node, self.module, name)
+        return join(found, self.globals_set[name]) if name in self.globals_set else found
 
     def owner_of(self, name: str) -> Frame | None:
         """The enclosing function frame that has the variable `name`, if this one has not."""
@@ -262,8 +291,15 @@ class Frame:
                 env[name] = join(mine, value)
 
     def settle(self) -> None:
-        """At the top level of a module the variables are the module's own, whatever branches were taken."""
-        if self.decl is None and self.env is not self.module.env and self.is_module() and type(self.env) is dict:
+        """At the top level of a module the variables are the module's own, whatever branches were
+        taken.
+        """
+        if (
+            self.decl is None
+            and self.env is not self.module.env
+            and self.is_module()
+            and type(self.env) is dict
+        ):
             self.module.env.update(self.env)
             self.env = self.module.env
 

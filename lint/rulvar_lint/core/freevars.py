@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.values import Value
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def bound_in(nodes: list[ast.AST]) -> set[str]:
         elif isinstance(node, ast.Lambda):
             continue
         elif isinstance(node, _COMPREHENSIONS):
-            todo.extend(n for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
+            todo.extend(n for n in walk(node) if isinstance(n, ast.NamedExpr))
             continue
         elif isinstance(node, ast.alias):
             found.add((node.asname or node.name).partition(".")[0])
@@ -39,7 +40,7 @@ def bound_in(nodes: list[ast.AST]) -> set[str]:
                 found.add(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             found.add(node.rest)
-        todo.extend(ast.iter_child_nodes(node))
+        todo.extend(children(node))
     return found
 
 
@@ -51,13 +52,15 @@ def loop_bound(node: ast.AST) -> frozenset[str]:
         return frozenset(bound_in([node.test, *node.body]))
     if isinstance(node, _COMPREHENSIONS):
         nodes: list[ast.AST] = [generator.target for generator in node.generators]
-        nodes += [n.target for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]
+        nodes += [n.target for n in walk(node) if isinstance(n, ast.NamedExpr)]
         return frozenset(bound_in(nodes))
     return frozenset()
 
 
 def free_names(node: ast.AST) -> dict[str, ast.Name]:
-    """Names that a function reads from outside itself, with their first occurrence. Defaults are not included."""
+    """Names that a function reads from outside itself, with their first occurrence. Defaults are
+    not included.
+    """
     found: dict[str, ast.Name] = {}
     _free(node, frozenset(), found)
     return found
@@ -68,7 +71,13 @@ def _free(node: ast.AST, hidden: frozenset[str], found: dict[str, ast.Name]) -> 
     params = {arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
     params |= {arg.arg for arg in (args.vararg, args.kwarg) if arg is not None}
     body: list[Any] = [node.body] if isinstance(node, ast.Lambda) else node.body  # type: ignore[attr-defined]
-    outer = {name for n in body for inner in ast.walk(n) if isinstance(inner, ast.Nonlocal | ast.Global) for name in inner.names}
+    outer = {
+        name
+        for n in body
+        for inner in walk(n)
+        if isinstance(inner, ast.Nonlocal | ast.Global)
+        for name in inner.names
+    }
     inside = hidden | params | (bound_in(body) - outer)
     _walk(body, inside, found)
 
@@ -87,18 +96,20 @@ def _walk(nodes: list[Any], hidden: frozenset[str] | set[str], found: dict[str, 
         elif isinstance(node, _COMPREHENSIONS):
             _walk([node.generators[0].iter], hidden, found)
             inner = set(hidden) | set(loop_bound(node))
-            parts: list[Any] = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            parts: list[Any] = (
+                [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            )
             for generator in node.generators:
                 parts += generator.ifs
             parts += [generator.iter for generator in node.generators[1:]]
             _walk(parts, inner, found)
         else:
-            todo.extend(reversed(list(ast.iter_child_nodes(node))))
+            todo.extend(reversed(list(children(node))))
 
 
 def names_in(node: ast.AST) -> set[str]:
     """All names that an expression reads."""
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return {n.id for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
 def bound_by(loop: Loop) -> frozenset[str]:
@@ -112,14 +123,20 @@ _PICKS: Final = frozenset({"min", "max", "sorted", "set", "frozenset", "any", "a
 
 
 def depends_on_element(loop: Loop, expr: ast.expr, name: str, value: Value | None) -> bool:
-    """Whether a value set or returned inside a loop depends on which element comes first or last."""
+    """Whether a value set or returned inside a loop depends on which element comes first."""
     if isinstance(expr, ast.Constant):
         return False
     if not (names_in(expr) & bound_by(loop)) - {name}:
         return False
     if name:
         if isinstance(expr, ast.BoolOp | ast.BinOp) and name in names_in(expr):
-            return getattr(value, "type", "") == "builtins.str" or not isinstance(expr, ast.BoolOp | ast.BinOp)
-        if isinstance(expr, ast.Call) and isinstance(expr.func, ast.Name) and expr.func.id in _PICKS:
+            return getattr(value, "type", "") == "builtins.str" or not isinstance(
+                expr, ast.BoolOp | ast.BinOp
+            )
+        if (
+            isinstance(expr, ast.Call)
+            and isinstance(expr.func, ast.Name)
+            and expr.func.id in _PICKS
+        ):
             return name not in names_in(expr)
     return not isinstance(expr, ast.Compare)

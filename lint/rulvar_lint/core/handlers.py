@@ -6,9 +6,12 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.calls import consume
 from rulvar_lint.core.classes import call_special, find_attribute
-from rulvar_lint.core.frame import Frame, Guard
-from rulvar_lint.core.statements import FALLS, LEAVES, assign, exec_block
+from rulvar_lint.core.frame import FALLS, LEAVES, STEP, Frame, Guard
+from rulvar_lint.core.order import order_event
+from rulvar_lint.core.statements import exec_block
+from rulvar_lint.core.targets import assign
 from rulvar_lint.core.values import (
     Coro,
     Ext,
@@ -123,3 +126,21 @@ STATEMENTS: Final[dict[type, Callable[[Frame, Any], int]]] = {
     ast.With: exec_with,
     ast.AsyncWith: exec_with,
 }
+
+
+def awaited(f: Frame, node: ast.Await, value: Value) -> Value | None:
+    """`await value`."""
+    for hook in f.m.hooks.awaited:
+        hook(f, node.value, value, "await")
+    found: Value | None = None
+    for option in options_of(value):
+        if isinstance(option, Coro):
+            consume(option)
+            found = join(found, option.result)
+        elif isinstance(option, Inst):
+            found = join(found, call_special(f, node, option, "__await__", []))
+        else:
+            found = join(found, option)
+    if f.loops and f.mode != STEP and not isinstance(value, Coro):
+        order_event(f, node)
+    return found

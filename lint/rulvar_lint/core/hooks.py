@@ -1,4 +1,6 @@
-"""Where rules listen. Each list holds functions that are called when the interpreter sees something."""
+"""Where rules listen. Each list holds functions that are called when the interpreter sees
+something.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class Hooks:
         format_spec: (frame, node, spec, value) for a format specification.
         dumps: (frame, node, args, value) -> value for serialisation.
         awaited: (frame, node, value) for awaited values.
-        global_read: (frame, node, module, name, value) for global names that may change or be unstable.
+        global_read: (frame, node, module, name, value) for global names that may change or be
+            unstable.
         instance_read, class_read, function_attribute: reads of attributes.
         store: (frame, node, target, base, name, value) for attribute stores.
         store_item: (frame, node, target, base, value) for item stores and deletions.
@@ -30,8 +33,10 @@ class Hooks:
         decorated: (frame, declaration, node, value) for decorators.
         nested: (frame, node) for journaled work inside a step body or tool.
         guard: (frame, guard) when a construct around journaled work ends.
-        contexts: (frame, node, value, is_async) for context expressions of `with`; may return a Guard kind.
-        escaping: (frame, node, value, reason) for values that outlive the loop iteration they were made in.
+        contexts: (frame, node, value, is_async) for context expressions of `with`; may return a
+            Guard kind.
+        escaping: (frame, node, value, reason) for values that outlive the loop iteration they were
+            made in.
         region_end: (frame) after a replayed function.
         step: (frame, CtxCall, function value) after the body of a step.
         sink: (frame, node, kind, value) for values that reach identity, a branch or a result.

@@ -71,8 +71,9 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether a glob from a configuration covers a path: by its whole name, by a folder above it, or, for a
-    pattern without a slash, by any of its parts."""
+    """Whether a glob from a configuration covers a path: by its whole name, by a folder above it,
+    or, for a pattern without a slash, by any of its parts.
+    """
     pattern = pattern.removeprefix("./").rstrip("/")
     regex = glob_regex(pattern)
     if "/" not in pattern:
@@ -84,7 +85,9 @@ def matches(pattern: str, path: str) -> bool:
 
 
 class GitIgnore:
-    """The rules of one `.gitignore`; `base` is its folder relative to the project root, "" for the root."""
+    """The rules of one `.gitignore`; `base` is its folder relative to the project root, "" for the
+    root.
+    """
 
     __slots__ = ("_rules", "base")
 
@@ -97,7 +100,9 @@ class GitIgnore:
                 self._rules.append(rule)
 
     def verdict(self, path: str, is_dir: bool) -> bool | None:
-        """True to leave out, False to keep after all, None when no rule speaks. The last rule wins."""
+        """True to leave out, False to keep after all, None when no rule speaks. The last rule
+        wins.
+        """
         inner = path[len(self.base) + 1 :] if self.base else path
         found: bool | None = None
         for regex, negated, only_dirs in self._rules:

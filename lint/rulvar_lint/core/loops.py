@@ -6,10 +6,12 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.frame import Frame, Loop
+from rulvar_lint.core.decls import walk
+from rulvar_lint.core.frame import FALLS, JUMPS, LEAVES, Frame, Loop
 from rulvar_lint.core.operators import iterate
 from rulvar_lint.core.order import Pending, pending
-from rulvar_lint.core.statements import FALLS, JUMPS, LEAVES, assign, exec_block
+from rulvar_lint.core.statements import exec_block
+from rulvar_lint.core.targets import assign
 from rulvar_lint.core.values import Container, Set, Value, options_of
 
 if TYPE_CHECKING:
@@ -18,11 +20,16 @@ if TYPE_CHECKING:
 _MISSING: Final = object()
 
 
-def _loop_order(f: Frame, node: ast.AST, iterable: ast.expr, value: Value | None, what: str) -> Pending | None:
+def _loop_order(
+    f: Frame, node: ast.AST, iterable: ast.expr, value: Value | None, what: str
+) -> Pending | None:
     """The arbitrary order a loop runs in. For a set it is fixed by the loop itself."""
     for option in options_of(value):
         if isinstance(option, Set) and not option.stable:
-            text = f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every process"
+            text = (
+                f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every "
+                "process"
+            )
             return pending(f, node, text, iterable)
         if isinstance(option, Container) and option.order is not None:
             return option.order
@@ -83,7 +90,9 @@ def _breaks(body: list[ast.stmt]) -> bool:
     return False
 
 
-def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: Callable[[], None]) -> int:
+def _run(
+    f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: Callable[[], None]
+) -> int:
     before = f.fork()
     loop.before = before
     outer_jumps, f.jumps = f.jumps, []
@@ -105,9 +114,11 @@ def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: C
 
 
 def _carries(before: Env, after: Env) -> bool:
-    """Whether an iteration changes what a variable is, so that the next one may see something new."""
+    """Whether an iteration changes what a variable is, so that the next may see something new."""
     for name, value in after.items():
-        if value is None or value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func"):
+        if value is None or (
+            value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func")
+        ):
             continue
         old: Any = before.get(name, _MISSING)
         if old is not _MISSING and old is not value and old.__class__ is not value.__class__:
@@ -140,7 +151,11 @@ def _generators(
         element = iterate(f, generator.iter, value) if value is not None else None
         f.m.tick += 1
         loop = Loop(node, f.m.tick)
-        loop.order = _loop_order(f, node, generator.iter, value, "the comprehension") if value is not None else None
+        loop.order = (
+            _loop_order(f, node, generator.iter, value, "the comprehension")
+            if value is not None
+            else None
+        )
         order = order or loop.order
         if isinstance(node, ast.SetComp):
             loop.order = loop.order if _has_await(node) else None
@@ -157,11 +172,13 @@ def _generators(
 
 
 def _has_await(node: ast.AST) -> bool:
-    return any(isinstance(inner, ast.Await) for inner in ast.walk(node))
+    return any(isinstance(inner, ast.Await) for inner in walk(node))
 
 
 def _target_names(target: ast.expr) -> list[str]:
-    return [inner.id for inner in ast.walk(target) if isinstance(inner, ast.Name)]
+    if isinstance(target, ast.Name):
+        return [target.id]
+    return [inner.id for inner in walk(target) if isinstance(inner, ast.Name)]
 
 
 def _close(f: Frame, loops: list[Loop], hidden: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ from rulvar_lint.core.values import (
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
 
+_MAX_DEPTH: Final = 4
 _SET_OPS: Final = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
 _SPECIAL: Final = {
     ast.Add: "__add__",
@@ -48,7 +49,9 @@ _SPECIAL: Final = {
 }
 
 
-def binary(f: Frame, node: ast.AST, op: ast.operator, left: Value | None, right: Value | None) -> Value | None:
+def binary(
+    f: Frame, node: ast.AST, op: ast.operator, left: Value | None, right: Value | None
+) -> Value | None:
     """`left op right`; at least one side is known."""
     taint = merge_taint(left.taint if left else None, right.taint if right else None)
     if isinstance(op, _SET_OPS):
@@ -62,7 +65,10 @@ def binary(f: Frame, node: ast.AST, op: ast.operator, left: Value | None, right:
         made = _concatenate(f, left, right)
         if made is not None:
             return made
-    for side, name in ((left, _SPECIAL.get(type(op))), (right, "__r" + _SPECIAL.get(type(op), "  ")[2:])):
+    for side, name in (
+        (left, _SPECIAL.get(type(op))),
+        (right, "__r" + _SPECIAL.get(type(op), "  ")[2:]),
+    ):
         if isinstance(side, Inst) and name:
             return f.m.call_special(f, node, side, name, [right if side is left else left])
         if isinstance(side, Obj):
@@ -91,13 +97,18 @@ def _is_float(value: Value | None) -> bool:
     return isinstance(value, Obj) and value.type == "builtins.float"
 
 
-def _set_operation(f: Frame, op: ast.operator, left: Value | None, right: Value | None) -> Value | None:
+def _set_operation(
+    f: Frame, op: ast.operator, left: Value | None, right: Value | None
+) -> Value | None:
     """Sets and the key views of mappings give sets."""
     sides = [option for side in (left, right) for option in options_of(side)]
     for option in sides:
         is_view = isinstance(option, Seq) and option.kind == "keys"
         if isinstance(option, Set) or is_view:
-            stable = all(isinstance(o, Set) and o.stable for o in sides) and None not in (left, right)
+            stable = all(isinstance(o, Set) and o.stable for o in sides) and None not in (
+                left,
+                right,
+            )
             if isinstance(op, ast.Sub | ast.BitAnd) and isinstance(left, Set) and left.stable:
                 stable = True
             return f.new_set(element_of(option) if isinstance(option, Container) else None, stable)
@@ -124,24 +135,26 @@ def _concatenate(f: Frame, left: Value | None, right: Value | None) -> Value | N
     return made
 
 
-def text(f: Frame, node: ast.AST, value: Value, whole: bool = True) -> None:
-    """A value is turned into text at `node`; `whole` is false when a format specification says how."""
+def text(f: Frame, node: ast.AST, value: Value, depth: int = 0) -> None:
+    """A value is turned into text at `node`."""
+    if depth > _MAX_DEPTH:
+        return
     if isinstance(value, Union):
         for option in value.options:
-            text(f, node, option, whole)
+            text(f, node, option, depth + 1)
         return
     if isinstance(value, Container):
         see_order(f, node, value, "writes out")
         if isinstance(value, Seq) and value.items:
             for item in value.items:
                 if item is not None and not isinstance(item, Star):
-                    text(f, node, item)
+                    text(f, node, item, depth + 1)
         elif isinstance(value, Dict):
             for item in value.entries.values():
                 if item is not None:
-                    text(f, node, item)
+                    text(f, node, item, depth + 1)
         if value.elem is not None:
-            text(f, node, value.elem)
+            text(f, node, value.elem, depth + 1)
     for hook in f.m.hooks.text:
         hook(f, node, value)
 
@@ -157,7 +170,7 @@ def text_arguments(f: Frame, node: ast.AST, value: Value | None) -> None:
 
 
 def iterate(f: Frame, node: ast.AST, value: Value | None) -> Value | None:
-    """The elements that a `for` over `value` sees. Special methods of project classes are called."""
+    """The elements that a `for` over `value` sees. Special methods of classes are called."""
     found: Value | None = None
     for option in options_of(value):
         found = join(found, _elements(f, node, option))
@@ -178,16 +191,22 @@ def _elements(f: Frame, node: ast.AST, value: Value) -> Value | None:
                 return iterate(f, node, made)
         return None
     if isinstance(value, Obj | Bound) or hasattr(value, "path"):
-        path = getattr(value, "path", None) or getattr(value, "type", "")
+        path = str(getattr(value, "path", None) or getattr(value, "type", ""))
         element = f.m.catalog.element(path)
         if element is not None:
             return Obj(element, value.taint)
-        if isinstance(value, Obj) and "." in value.type and value.type.partition(".")[0] != "builtins":
+        if (
+            isinstance(value, Obj)
+            and "." in value.type
+            and value.type.partition(".")[0] != "builtins"
+        ):
             return Obj(f"{value.type}.__iter__", value.taint)
     return Unknown(value.taint) if value.taint is not None else None
 
 
-def order_through(f: Frame, node: ast.AST, value: Value | None, made: Container, verb: str) -> Container:
+def order_through(
+    f: Frame, node: ast.AST, value: Value | None, made: Container, verb: str
+) -> Container:
     """A container made from `value` in its order."""
     made.order = order_of(f, node, value, verb)
     return made

@@ -1,7 +1,7 @@
 """Arbitrary order: a set's order may be fixed without harm as long as nobody looks at it.
 
-`list(s)` gives a list with a pending order. The finding is made when that order is seen to matter, at the place
-where it was fixed; `sorted`, `len`, `in`, `set` and their like never make it matter.
+`list(s)` gives a list with a pending order. The finding is made when that order is seen to matter,
+at the place where it was fixed; `sorted`, `len`, `in`, `set` and their like never make it matter.
 """
 
 from __future__ import annotations
@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, PLAIN
-from rulvar_lint.core.values import Bound, Container, Dict, Seq, Set, Star, Union, Value
+from rulvar_lint.core.values import (
+    Bound,
+    Container,
+    Dict,
+    Seq,
+    Set,
+    Star,
+    Union,
+    Value,
+    element_of,
+    join,
+)
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -24,7 +35,9 @@ class Pending:
 
     __slots__ = ("cause", "done", "expr", "frame", "node")
 
-    def __init__(self, frame: Frame, node: ast.AST, cause: Cause, expr: ast.AST | None = None) -> None:
+    def __init__(
+        self, frame: Frame, node: ast.AST, cause: Cause, expr: ast.AST | None = None
+    ) -> None:
         self.frame = frame
         self.node = node
         self.cause = cause
@@ -32,7 +45,9 @@ class Pending:
         self.done = False
 
     def matters(self, frame: Frame, node: ast.AST) -> None:
-        """Report the order: where it was fixed, or, for one that was fixed at import, where it is used."""
+        """Report the order: where it was fixed, or, for one that was fixed at import, where it is
+        used.
+        """
         if self.done:
             return
         if self.frame.mode == HOST:
@@ -42,8 +57,10 @@ class Pending:
         self.done = True
         fix = None
         if self.expr is not None and not self.cause.chain:
-            text = ast.get_source_segment(self.frame.module.source.text, self.expr)
-            fix = ("unsafe", "Sort it", [(self.expr, f"sorted({text})")], "replace") if text else None
+            text = self.frame.module.source.segment(self.expr)
+            fix = (
+                ("unsafe", "Sort it", [(self.expr, f"sorted({text})")], "replace") if text else None
+            )
         if self.frame.mode == PLAIN and self.frame.in_region:
             self.frame.m.report(self.frame, self.node, self.cause, fix=fix)
         else:
@@ -89,10 +106,16 @@ def order_of(frame: Frame, node: ast.AST, value: Value | None, verb: str) -> Pen
 
 
 def _sortable(node: ast.AST, verb: str) -> ast.AST | None:
-    """The expression to sort: the node itself where a value is written out, else the argument of the call."""
+    """The expression to sort: the node itself where a value is written out, else the argument of
+    the call.
+    """
     if verb in ("writes out", "serialises"):
         return node
-    if isinstance(node, ast.Call) and len(node.args) == 1 and verb in ("lists", "joins", "numbers", "goes through"):
+    if (
+        isinstance(node, ast.Call)
+        and len(node.args) == 1
+        and verb in ("lists", "joins", "numbers", "goes through")
+    ):
         return node.args[0]
     return None
 
@@ -132,7 +155,7 @@ def see_order(frame: Frame, node: ast.AST, value: Value | None, verb: str) -> bo
 
 
 def order_event(frame: Frame, node: ast.AST) -> None:
-    """Something happens whose sequence matters: report the arbitrary orders of the loops it is in."""
+    """Something happens whose sequence matters: report the arbitrary orders of its loops."""
     for loop in frame.loops:
         if loop.order is not None:
             found, loop.order = loop.order, None
@@ -148,7 +171,9 @@ def loop_order(frame: Frame) -> Pending | None:
 
 
 def grow(frame: Frame, node: ast.AST, container: Container) -> None:
-    """An element is added to a list or mapping; in a loop over a set that fixes an arbitrary order."""
+    """An element is added to a list or mapping; in a loop over a set that fixes an arbitrary
+    order.
+    """
     if not frame.loops or isinstance(container, Set):
         return
     for loop in frame.loops:
@@ -158,8 +183,12 @@ def grow(frame: Frame, node: ast.AST, container: Container) -> None:
             return
 
 
-def rebase(frame: Frame, node: ast.AST, value: Value | None, callee: Frame, name: str) -> Value | None:
-    """A value that a helper returns: an order fixed inside the helper is, for the caller, fixed by the call."""
+def rebase(
+    frame: Frame, node: ast.AST, value: Value | None, callee: Frame, name: str
+) -> Value | None:
+    """A value that a helper returns: an order fixed inside the helper is, for the caller, fixed by
+    the call.
+    """
     if isinstance(value, Union):
         options = tuple(
             option
@@ -179,3 +208,29 @@ def rebase(frame: Frame, node: ast.AST, value: Value | None, callee: Frame, name
         copy = Dict(value.entries, value.elem, value.home)
     copy.order = Pending(frame, node, order.cause.through(name, frame.place(node)))
     return copy
+
+
+def augment_container(f: Frame, node: ast.AST, container: Container, value: Value | None) -> None:
+    """`container += value` and the like."""
+    if isinstance(value, Container):
+        container.elem = join(container.elem, element_of(value))
+        if isinstance(container, Seq):
+            container.order = container.order or order_of(f, node, value, "extends a list by")
+    if isinstance(container, Set):
+        container.stable = container.stable and isinstance(value, Set) and value.stable
+    grow(f, node, container)
+
+
+def yielded(f: Frame, node: ast.AST, value: Value | None) -> None:
+    """`yield value`."""
+    f.yielded = join(f.yielded, value)
+    f.m.consume(value)
+    found = loop_order(f)
+    if found is not None:
+        f.yield_order = f.yield_order or found
+
+
+def yielded_from(f: Frame, node: ast.YieldFrom, value: Value | None) -> None:
+    """`yield from value`."""
+    f.yielded = join(f.yielded, f.m.elements(f, node, value))
+    f.yield_order = f.yield_order or order_of(f, node, value, "yields from")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core import annotations, calls
+from rulvar_lint.core import calls, hints
+from rulvar_lint.core.arguments import Args, bind, holds_ctx
 from rulvar_lint.core.classes import external_bases
 from rulvar_lint.core.decls import statements as all_statements
 from rulvar_lint.core.effects import Cause
@@ -22,8 +23,10 @@ from rulvar_lint.core.values import (
     Partial,
     Unknown,
     Value,
+    join,
     options_of,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import ClassDecl, FunctionDecl, Module
@@ -32,31 +35,31 @@ if TYPE_CHECKING:
     from rulvar_lint.core.values import Env
 
 _REGISTER: Final = frozenset({"workflow", "define_workflow"})
-_FOREIGN_CTX: Final = frozenset(
-    """click typer discord invoke fabric celery fastapi aiogram telegram strawberry flask starlette nextcord disnake
-    rich_click asyncclick cloup sanic litestar graphene hikari arc crescent lightbulb temporalio prefect dagster
-    airflow""".split()
-)
+_FOREIGN_CTX: Final = names("""click typer discord invoke fabric celery fastapi aiogram telegram
+strawberry flask starlette nextcord disnake rich_click asyncclick cloup sanic litestar graphene
+hikari arc crescent lightbulb temporalio prefect dagster airflow""")
 
 
 def finish(f: Frame) -> None:
     """After a replayed function: judge its closures, then let the rules look at the whole."""
     seen: set[FunctionDecl] = set()
-    for func in f.closures:
+    # A function is usually written above those that use it, and how it is used decides.
+    for func in reversed(f.closures):
         if func.decl not in f.exempt and func.decl not in seen:
             seen.add(func.decl)
             run_closure(f, func)
-    for func, node, effects in f.closure_calls:
+    for user, func, node in f.closure_uses:
         if func.decl in f.exempt:
-            for cause in effects.values():
-                f.emit(node, cause.through(func.decl.qualname, f.place(node)))
+            env, _ = f.m.bind(f, func, Args([], {}))
+            for cause in f.m.run(func, env, PLAIN, None, f.depth + 1).effects.values():
+                user.emit(node, cause.through(func.decl.qualname, user.place(node)))
     for hook in f.m.hooks.region_end:
         hook(f)
 
 
 def run_closure(f: Frame, func: Func) -> None:
     """Run a closure of replayed code on its own, as replayed code."""
-    env, _ = f.m.bind(f, func, calls.Args([], {}))
+    env, _ = f.m.bind(f, func, Args([], {}))
     f.m.run(func, env, REGION, None, f.depth + 1)
 
 
@@ -76,23 +79,25 @@ def register(f: Frame, node: ast.AST, path: str, func: Func, value: Value | None
         func.decl.flags.add("tool")
 
 
-def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: calls.Args) -> Value | None:
-    """`define_workflow("name", fn)`, `workflow(name=...)`, `tool(execute=fn)` and the rest of rulvar."""
+def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`define_workflow("name", fn)`, `workflow(name=...)`, `tool(execute=fn)` and the rest of
+    rulvar.
+    """
     name = ext.path.rpartition(".")[2]
     given = [option for value in args.values() for option in options_of(value)]
     if name in _REGISTER:
+        found: Value | None = None
         for value in given:
             func = _function_of(value)
             if func is not None:
                 register(f, node, ext.path, func, value)
-                return func
-        return Ext(ext.path)
+                found = join(found, func)
+        return found if found is not None else Ext(ext.path)
     if name == "tool":
         for value in given:
             if isinstance(value, Func | Partial | Container):
                 f.m.exempt(f, node, value, "tool")
-        found = next((value for value in given if isinstance(value, Func)), None)
-        return found if found is not None else Ext(ext.path)
+        return next((value for value in given if isinstance(value, Func)), Ext(ext.path))
     if name == "transition":
         for option in options_of(args.kw.get("guard")):
             if isinstance(option, Func):
@@ -101,7 +106,7 @@ def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: calls.Args) -> Value | 
         return Ext(ext.path)
     for value in args.values():
         calls.escape(f, node, value)
-    if calls.holds_ctx(args):
+    if holds_ctx(args):
         return calls.ctx_work(f, node)
     return Obj(f"{ext.path}()")
 
@@ -116,7 +121,10 @@ def _function_of(value: Value | None) -> Func | None:
 
 def state_machine(f: Frame, decl: ClassDecl) -> None:
     """Transitions and guards of a state machine are replayed code."""
-    if not any(base.startswith("rulvar.") and base.endswith(".StateMachine") for base in external_bases(decl)):
+    if not any(
+        base.startswith("rulvar.") and base.endswith(".StateMachine")
+        for base in external_bases(decl)
+    ):
         return
     guards = {
         keyword.value.value
@@ -126,7 +134,9 @@ def state_machine(f: Frame, decl: ClassDecl) -> None:
         if keyword.arg == "guard" and isinstance(keyword.value, ast.Constant)
     }
     for name, value in decl.attrs.items():
-        if isinstance(value, Func) and (name in guards or {"transition", "guard"} & value.decl.flags):
+        if isinstance(value, Func) and (
+            name in guards or {"transition", "guard"} & value.decl.flags
+        ):
             value.decl.flags.add("machine")
             f.m.registered[value.decl] = value
 
@@ -152,7 +162,7 @@ def roots(m: Machine, module: Module) -> list[Func]:
 
 def _is_ctx_helper(m: Machine, func: Func) -> bool:
     decl = func.decl
-    if not annotations.ctx_parameters(m, decl):
+    if not hints.ctx_parameters(m, decl):
         return False
     if "tool" in decl.flags or "fixture" in decl.flags or "overload" in decl.flags:
         return False
@@ -171,7 +181,7 @@ def _run_hosts(m: Machine, module: Module) -> None:
     if not module.imports_rulvar:
         return
     for func in list(module.functions):
-        if func.decl in m.registered or annotations.ctx_parameters(m, func.decl) and not module.is_test:
+        if func.decl in m.registered or (hints.ctx_parameters(m, func.decl) and not module.is_test):
             continue
         if _may_register(func.decl, module):
             run_host(m, func)
@@ -187,7 +197,10 @@ def _may_register(decl: FunctionDecl, module: Module) -> bool:
         return False
     return any(
         isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (inner.decorator_list or any(arg.arg == "ctx" or arg.annotation for arg in inner.args.args))
+        and (
+            inner.decorator_list
+            or any(arg.arg == "ctx" or arg.annotation for arg in inner.args.args)
+        )
         for inner in all_statements(decl.body)
     )
 
@@ -202,7 +215,7 @@ def run_all_hosts(m: Machine, module: Module) -> None:
 def run_host(m: Machine, func: Func) -> None:
     """Run a host function for the definitions inside it."""
     frame = m.host_frame(func.decl.module)
-    env, _ = calls.bind(frame, func, calls.Args([], {}))
+    env, _ = bind(frame, func, Args([], {}))
     m.run(func, env, HOST, None, 0)
 
 
@@ -211,9 +224,14 @@ def analyse(m: Machine, func: Func) -> None:
     decl = func.decl
     frame = m.host_frame(decl.module)
     bound: list[Value | None] = []
-    if decl.cls is not None and "staticmethod" not in decl.flags and func.bound is None and func.frame is None:
+    if (
+        decl.cls is not None
+        and "staticmethod" not in decl.flags
+        and func.bound is None
+        and func.frame is None
+    ):
         bound = [Class(decl.cls) if "classmethod" in decl.flags else m.generic(decl.cls)]
-    env, _ = calls.bind(frame, func, calls.Args(bound, {}))
+    env, _ = bind(frame, func, Args(bound, {}))
     _root_parameters(m, func, env, len(bound) + (func.bound is not None))
     m.run(func, env, REGION, None, 0)
     if decl.wrapped is not None and decl in m.registered:
@@ -234,7 +252,7 @@ def _wrapper(m: Machine, decl: FunctionDecl) -> None:
     node, wrapper = decl.wrapped
     frame = m.new_frame(decl.module, decl, REGION, {})
     scratch = m.new_frame(decl.module, decl, PLAIN, {})
-    calls.call_value(scratch, node, wrapper, calls.Args([None, None], {}))
+    calls.call_value(scratch, node, wrapper, Args([None, None], {}))
     for cause in scratch.effects.values():
         frame.emit(node, cause)
 
@@ -242,10 +260,8 @@ def _wrapper(m: Machine, decl: FunctionDecl) -> None:
 # Small judgements
 
 
-_QUIET: Final = frozenset(
-    """add discard update append extend insert setdefault remove pop clear sort log debug info warning error
-    exception""".split()
-)
+_QUIET: Final = names("""add discard update append extend insert setdefault remove pop clear
+sort log debug info warning error exception""")
 
 
 def is_quiet(f: Frame, func: ast.expr) -> bool:
@@ -259,7 +275,9 @@ def is_quiet(f: Frame, func: ast.expr) -> bool:
         value_ = f.env.get(func.id)
         if value_ is None and func.id not in f.env:
             value_ = f.m.static_global(f.module, func.id)
-        return isinstance(value_, Func) or (isinstance(value_, Ext) and value_.path.startswith("builtins."))
+        return isinstance(value_, Func) or (
+            isinstance(value_, Ext) and value_.path.startswith("builtins.")
+        )
     return False
 
 
@@ -271,13 +289,13 @@ def _is_tracked(f: Frame, node: ast.expr) -> bool:
     return False
 
 
-def outward(f: Frame, node: ast.AST, cause: Cause, func: Func, args: calls.Args) -> None:
+def outward(f: Frame, node: ast.AST, cause: Cause, func: Func, args: Args) -> None:
     """A callee stored ctx in, or changed, what it was given: judged by where that lives."""
     if cause.code == "RLV304":
         receiver = func.bound
         if isinstance(receiver, Inst) and receiver.scope == "module":
             f.emit(node, cause)
-        elif receiver is None or isinstance(receiver, Inst) and receiver.scope == "any":
+        elif receiver is None or (isinstance(receiver, Inst) and receiver.scope == "any"):
             f.outward.setdefault(cause.code, cause)
     elif cause.code == "RLV306" and f.mode == STEP:
         if f.step is not None and f.decl is f.step.decl:

@@ -1,13 +1,18 @@
-"""One source file: its bytes, text, lines and syntax tree. Positions are turned into code points only here."""
+"""One source file: its bytes, text, lines and syntax tree. Positions are turned into code points
+only here.
+"""
 
 from __future__ import annotations
 
 import ast
+import gc
 import io
 import re
 import sys
 import tokenize
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,6 +71,21 @@ class Source:
             return offset + 1
         return len(text.encode("utf-8", "surrogatepass")[:offset].decode("utf-8", "ignore")) + 1
 
+    def segment(self, node: ast.AST) -> str | None:
+        """The text of a node, or None for a node without a position."""
+        line = getattr(node, "lineno", None)
+        end_line = getattr(node, "end_lineno", None)
+        if line is None or end_line is None:
+            return None
+        start: int = node.col_offset  # type: ignore[attr-defined]
+        end: int = node.end_col_offset  # type: ignore[attr-defined]
+        lines = self.lines[line - 1 : end_line]
+        if not lines:
+            return None
+        if len(lines) == 1:
+            return _slice(lines[0], start, end)
+        return "\n".join([_slice(lines[0], start, None), *lines[1:-1], _slice(lines[-1], 0, end)])
+
     def parse(self) -> ast.Module | ParseFailure:
         """The syntax tree, or why there is none."""
         if self._tree is None and self._failure is None:
@@ -79,6 +99,13 @@ class Source:
     def release_tree(self) -> None:
         """Forget the tree, which is by far the largest part."""
         self._tree = None
+
+
+def _slice(text: str, start: int, end: int | None) -> str:
+    """Part of a line by offsets in UTF-8 bytes."""
+    if text.isascii():
+        return text[start:end]
+    return text.encode("utf-8", "surrogatepass")[start:end].decode("utf-8", "replace")
 
 
 def decode(data: bytes) -> str:
@@ -111,7 +138,9 @@ def parse(data: bytes) -> ast.Module | ParseFailure:
             sys.setrecursionlimit(max(limit, DEEP))
             return ast.parse(data)
     except SyntaxError as err:
-        return ParseFailure(max(err.lineno or 1, 1), max(err.offset or 1, 1), err.msg or "bad syntax")
+        return ParseFailure(
+            max(err.lineno or 1, 1), max(err.offset or 1, 1), err.msg or "bad syntax"
+        )
     except (ValueError, UnicodeError) as err:
         line = data[: data.find(b"\0")].count(b"\n") + 1 if b"\0" in data else 1
         return ParseFailure(line, 1, str(err))
@@ -119,3 +148,15 @@ def parse(data: bytes) -> ast.Module | ParseFailure:
         return ParseFailure(1, 1, "nested too deeply to be parsed")
     finally:
         sys.setrecursionlimit(limit)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Hold the cyclic garbage collector back: a new tree makes it run for nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,4 +1,6 @@
-"""Interpreting statements. A block tells how it ends, so that code behind a `return` is not looked at."""
+"""Interpreting statements. A block tells how it ends, so that code behind a `return` is not looked
+at.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +8,23 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.expressions import eval_unknown_node, is_int
-from rulvar_lint.core.frame import HOST
+from rulvar_lint.core.expressions import eval_unknown_node
+from rulvar_lint.core.frame import FALLS, HOST, JUMPS, LEAVES
 from rulvar_lint.core.freevars import depends_on_element
-from rulvar_lint.core.operators import is_text
-from rulvar_lint.core.order import order_event, see_order
+from rulvar_lint.core.order import order_event
+from rulvar_lint.core.targets import exec_annassign, exec_assign, exec_augassign, exec_delete
 from rulvar_lint.core.values import (
-    Const,
-    Container,
-    Dict,
     Ext,
-    Seq,
-    Set,
-    Star,
-    Union,
     Value,
-    join,
     with_taint,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.values import Taint
 
 # How a block ends.
-FALLS: Final = 0
-LEAVES: Final = 1  # return or raise
-JUMPS: Final = 2  # break or continue
 
 
 def exec_block(f: Frame, body: list[ast.stmt]) -> int:
@@ -56,168 +48,18 @@ def exec_expr(f: Frame, node: ast.Expr) -> int:
     return FALLS
 
 
-_QUIET_CALLS: Final = frozenset("add discard update log debug info warning error setdefault append extend".split())
+_QUIET_CALLS: Final = names(
+    """add discard update log debug info warning error setdefault append extend"""
+)
 
 
 def _discarded_call(f: Frame, node: ast.expr) -> None:
-    """A call that is made for its effect: in a loop over a set the effects come in an arbitrary order."""
+    """A call that is made for its effect: in a loop over a set the effects come in an arbitrary
+    order.
+    """
     func = node.func  # type: ignore[attr-defined]
     if any(loop.order is not None for loop in f.loops) and not f.m.is_quiet(f, func):
         order_event(f, node)
-
-
-def exec_assign(f: Frame, node: ast.Assign) -> int:
-    value = f.ev[node.value.__class__](f, node.value)
-    for target in node.targets:
-        assign(f, target, value, node)
-    return FALLS
-
-
-def exec_annassign(f: Frame, node: ast.AnnAssign) -> int:
-    value: Value | None = None
-    if node.value is not None:
-        value = f.ev[node.value.__class__](f, node.value)
-    elif not isinstance(node.target, ast.Name):
-        return FALLS
-    if value is None:
-        value = f.m.from_annotation(f.module, node.annotation)
-    elif isinstance(value, Set):
-        declared = f.m.from_annotation(f.module, node.annotation)
-        if isinstance(declared, Set) and declared.stable:
-            value.stable = True
-    if node.value is not None or f.mode == HOST:
-        assign(f, node.target, value, node)
-    return FALLS
-
-
-def assign(f: Frame, target: ast.expr, value: Value | None, node: ast.AST) -> None:
-    """Bind a target to a value."""
-    cls = target.__class__
-    if cls is ast.Name:
-        name: str = target.id  # type: ignore[attr-defined]
-        if f.declared is not None and name in f.declared:
-            for hook in f.m.hooks.store_name:
-                hook(f, node, name, f.declared[name], value)
-            return
-        if f.loops:
-            loop_assign(f, name, value, node)
-        f.env[name] = value
-    elif cls is ast.Tuple or cls is ast.List:
-        unpack(f, target.elts, value, node)  # type: ignore[attr-defined]
-    elif cls is ast.Attribute:
-        base = f.ev[target.value.__class__](f, target.value)  # type: ignore[attr-defined]
-        f.m.store_target(f, node, target, base, value)
-    elif cls is ast.Subscript:
-        base = f.ev[target.value.__class__](f, target.value)  # type: ignore[attr-defined]
-        index = f.ev[target.slice.__class__](f, target.slice)  # type: ignore[attr-defined]
-        store_item(f, node, target, base, index, value)
-    elif cls is ast.Starred:
-        assign(f, target.value, value, node)  # type: ignore[attr-defined]
-
-
-def loop_assign(f: Frame, name: str, value: Value | None, node: ast.AST) -> None:
-    """A variable from before a loop over a set is set inside it: which element wins is arbitrary."""
-    for loop in f.loops:
-        if loop.order is None:
-            continue
-        rhs = getattr(node, "value", None)
-        if loop.before is not None and name in loop.before and isinstance(rhs, ast.expr):
-            if depends_on_element(loop, rhs, name, value):
-                order_event(f, node)
-            return
-
-
-def unpack(f: Frame, targets: list[ast.expr], value: Value | None, node: ast.AST) -> None:
-    """`a, b = value`."""
-    items: list[Value | None] | None = None
-    element: Value | None = None
-    if isinstance(value, Seq) and value.items is not None and value.elem is None:
-        items = value.items
-        if any(isinstance(item, Star) for item in items):
-            items = None
-    if value is not None:
-        see_order(f, getattr(node, "value", node), value, "unpacks")
-        if items is None or len(items) != len(targets):
-            element = f.m.elements(f, node, value)
-            items = None
-    for index, target in enumerate(targets):
-        assign(f, target, items[index] if items is not None else element, node)
-
-
-def store_item(
-    f: Frame, node: ast.AST, target: ast.expr, base: Value | None, index: Value | None, value: Value | None
-) -> None:
-    """`base[index] = value`."""
-    for hook in f.m.hooks.store_item:
-        hook(f, node, target, base, value)
-    for option in base.options if isinstance(base, Union) else (base,):
-        if isinstance(option, Dict):
-            if isinstance(index, Const) and isinstance(index.value, str | int):
-                option.entries[index.value] = value
-            else:
-                option.elem = join(option.elem, value)
-            f.m.grow(f, node, option)
-        elif isinstance(option, Seq):
-            option.elem = join(option.elem, value)
-        elif option is not None and f.m.call_special(f, node, option, "__setitem__", [index, value]):
-            pass
-        elif option is None and f.loops:
-            order_event(f, node)
-
-
-def exec_augassign(f: Frame, node: ast.AugAssign) -> int:
-    target = node.target
-    value = f.ev[node.value.__class__](f, node.value)
-    if isinstance(target, ast.Name):
-        _augment_name(f, node, target, value)
-        return FALLS
-    base = f.ev[target.value.__class__](f, target.value)
-    if isinstance(target, ast.Subscript):
-        index = f.ev[target.slice.__class__](f, target.slice)
-        if any(loop.order for loop in f.loops) and not _commutes(node, None, value):
-            order_event(f, node)
-        if not isinstance(base, Dict | Seq):
-            for hook in f.m.hooks.store_item:
-                hook(f, node, target, base, value)
-        else:
-            store_item(f, node, target, base, index, value)
-    else:
-        f.m.store_target(f, node, target, base, value)
-    return FALLS
-
-
-def _augment_name(f: Frame, node: ast.AugAssign, target: ast.Name, value: Value | None) -> None:
-    name = target.id
-    before = f.ev[ast.Name](f, target)
-    if f.declared is not None and name in f.declared:
-        for hook in f.m.hooks.store_name:
-            hook(f, node, name, f.declared[name], value)
-        return
-    if isinstance(before, Container):
-        for hook in f.m.hooks.mutation:
-            hook(f, node, before, "extend" if isinstance(before, Seq) else "update", None)
-        f.m.augment_container(f, node, before, value)
-        f.env[name] = before
-        return
-    if any(loop.order for loop in f.loops) and not _commutes(node, before, value):
-        order_event(f, node)
-    made = f.m.binary(f, node, node.op, before, value) if before is not None or value is not None else None
-    f.env[name] = made
-
-
-def _commutes(node: ast.AugAssign, before: Value | None, value: Value | None) -> bool:
-    """Whether repeated augmentation gives the same result in any order."""
-    if isinstance(node.op, ast.BitOr | ast.BitAnd | ast.BitXor):
-        return True
-    if isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
-        return is_int(value) or not (is_text(value) or is_text(before) or _is_float(value) or isinstance(value, Seq))
-    return False
-
-
-def _is_float(value: Value | None) -> bool:
-    return getattr(value, "type", "") == "builtins.float" or (
-        isinstance(value, Const) and isinstance(value.value, float)
-    )
 
 
 def exec_return(f: Frame, node: ast.Return) -> int:
@@ -268,7 +110,10 @@ def exec_if(f: Frame, node: ast.If) -> int:
 
 def _known_test(value: Value) -> bool | None:
     """Tests that are decided: `TYPE_CHECKING` is false when the program runs."""
-    if isinstance(value, Ext) and value.path in ("typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"):
+    if isinstance(value, Ext) and value.path in (
+        "typing.TYPE_CHECKING",
+        "typing_extensions.TYPE_CHECKING",
+    ):
         return False
     return None
 
@@ -290,22 +135,6 @@ def exec_assert(f: Frame, node: ast.Assert) -> int:
         f.m.test(f, node.test, value)
     if node.msg is not None:
         f.ev[node.msg.__class__](f, node.msg)
-    return FALLS
-
-
-def exec_delete(f: Frame, node: ast.Delete) -> int:
-    for target in node.targets:
-        if isinstance(target, ast.Subscript | ast.Attribute):
-            base = f.ev[target.value.__class__](f, target.value)
-            if isinstance(target, ast.Subscript):
-                f.ev[target.slice.__class__](f, target.slice)
-                for hook in f.m.hooks.store_item:
-                    hook(f, node, target, base, None)
-        elif isinstance(target, ast.Name):
-            if f.declared is not None and target.id in f.declared:
-                for hook in f.m.hooks.store_name:
-                    hook(f, node, target.id, f.declared[target.id], None)
-            f.env.pop(target.id, None)
     return FALLS
 
 

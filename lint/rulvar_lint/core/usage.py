@@ -7,17 +7,29 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.classes import order_of_classes
 from rulvar_lint.core.containers import MUTATORS
-from rulvar_lint.core.decls import statements
+from rulvar_lint.core.decls import children, statements, walk
 from rulvar_lint.core.freevars import bound_in
-from rulvar_lint.core.values import Class, Const, Container, Ext, Func, Inst, LazyImport, ModuleRef, Obj, Value
+from rulvar_lint.core.values import (
+    Class,
+    Const,
+    Container,
+    Ext,
+    Func,
+    Inst,
+    LazyImport,
+    ModuleRef,
+    Obj,
+    Value,
+)
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import ClassDecl, Module
     from rulvar_lint.core.machine import Machine
 
-CONSTRUCTORS: Final = frozenset(
-    "__init__ __new__ __post_init__ __init_subclass__ __set_name__ __attrs_post_init__ model_post_init".split()
-)
+CONSTRUCTORS: Final = names("""__init__ __new__ __post_init__ __init_subclass__ __set_name__
+__attrs_post_init__ model_post_init""")
+_AT_IMPORT: Final = frozenset({"__init_subclass__", "__set_name__"})
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -40,18 +52,15 @@ class Usage:
         self._scan(module)
 
     def _scan(self, module: Module) -> None:
-        functions: list[_FunctionNode] = []
-        for node in statements(module.tree.body):
-            if isinstance(node, _FunctionNode):
-                functions.append(node)
+        functions = [s for s in statements(module.tree.body) if isinstance(s, _FunctionNode)]
         inner = {n for fn in functions for n in statements(fn.body) if isinstance(n, _FunctionNode)}
         in_functions: set[ast.AST] = set()
         for fn in functions:
             if fn not in inner:
                 self._function(fn, frozenset(), fn.name)
-                for stmt in fn.body:
-                    in_functions.update(ast.walk(stmt))
-        for node in ast.walk(module.tree):
+                for inside in fn.body:
+                    in_functions.update(walk(inside))
+        for node in walk(module.tree):
             if node in in_functions:
                 continue
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -73,9 +82,16 @@ class Usage:
                 self._function(node, frozenset(local), name)
                 continue
             self._node(node, local, declared, first, name)
-            todo.extend(ast.iter_child_nodes(node))
+            todo.extend(children(node))
 
-    def _node(self, node: ast.AST, local: set[str] | frozenset[str], declared: set[str], first: str, name: str) -> None:
+    def _node(
+        self,
+        node: ast.AST,
+        local: set[str] | frozenset[str],
+        declared: set[str],
+        first: str,
+        name: str,
+    ) -> None:
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load):
                 if node.id not in local:
@@ -93,13 +109,16 @@ class Usage:
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr in MUTATORS:
                 self._change(func.value, local, first, name)
-            elif isinstance(func, ast.Name) and func.id in ("next", "setattr", "delattr") and node.args:
+            elif (
+                isinstance(func, ast.Name)
+                and func.id in ("next", "setattr", "delattr")
+                and node.args
+            ):
                 self._change(node.args[0], local, first, name)
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            if node.target.id in declared:
-                self.names.setdefault(node.target.id, set()).add(name)
 
-    def _set_attribute(self, node: ast.Attribute, local: set[str] | frozenset[str], first: str, name: str) -> None:
+    def _set_attribute(
+        self, node: ast.Attribute, local: set[str] | frozenset[str], first: str, name: str
+    ) -> None:
         base = node.value
         if isinstance(base, ast.Name):
             if base.id == first and first in ("self", "cls"):
@@ -109,7 +128,9 @@ class Usage:
         else:
             self._change(base, local, first, name)
 
-    def _change(self, base: ast.expr, local: set[str] | frozenset[str], first: str, name: str) -> None:
+    def _change(
+        self, base: ast.expr, local: set[str] | frozenset[str], first: str, name: str
+    ) -> None:
         """The object that an expression gives is changed."""
         while isinstance(base, ast.Subscript):
             base = base.value
@@ -125,8 +146,13 @@ class Usage:
                     self.foreign.setdefault((root.id, base.attr), set()).add(name)
 
     def import_only(self, functions: set[str]) -> bool:
-        """Whether the functions run only while the module is imported: used at top level and nowhere else."""
-        return all(name in self.called and name not in self.referenced for name in functions)
+        """Whether the functions run only while the module is imported: used at top level and
+        nowhere else.
+        """
+        return all(
+            name in _AT_IMPORT or (name in self.called and name not in self.referenced)
+            for name in functions
+        )
 
 
 def usage_of(module: Module) -> Usage:
@@ -158,7 +184,9 @@ def _is_mutated(m: Machine, module: Module, name: str, value: Value | None) -> b
         changers = set()
     if changers and not _only_at_import(m, module, changers):
         return True
-    return not isinstance(value, Inst) and _changed_elsewhere(m, module, name, isinstance(value, Const))
+    return not isinstance(value, Inst) and _changed_elsewhere(
+        m, module, name, isinstance(value, Const)
+    )
 
 
 def _defining(m: Machine, module: Module, name: str) -> Module:
@@ -167,7 +195,9 @@ def _defining(m: Machine, module: Module, name: str) -> Module:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
-                    path = m.files.find(m.absolute(module, node.module or "", node.level), module.path)
+                    path = m.files.find(
+                        m.absolute(module, node.module or "", node.level), module.path
+                    )
                     found = m.load(path, module) if path else None
                     if found is not None and found is not module:
                         return found
@@ -195,12 +225,11 @@ def _only_at_import(m: Machine, module: Module, functions: set[str]) -> bool:
 def _others(m: Machine, module: Module, name: str) -> list[Module]:
     m.words.setdefault(module.path, set()).add(name)
     found = []
-    for path in m.files.mentions(name):
-        if path != module.path:
-            other = m.files.module(path)
-            if other is not None and not other.is_test:
-                m.edges.setdefault(module.path, set()).add(path)
-                found.append(other)
+    for path in m.files.mentions(name, module.path):
+        other = m.files.module(path)
+        if other is not None and not other.is_test:
+            m.edges.setdefault(module.path, set()).add(path)
+            found.append(other)
     return found
 
 
@@ -210,7 +239,9 @@ def _called_elsewhere(m: Machine, module: Module, name: str) -> bool:
 
 def _applied_elsewhere(m: Machine, module: Module, name: str) -> bool:
     others = _others(m, module, name)
-    return any(name in usage_of(o).called for o in others) and not any(name in usage_of(o).referenced for o in others)
+    return any(name in usage_of(o).called for o in others) and not any(
+        name in usage_of(o).referenced for o in others
+    )
 
 
 def _changed_elsewhere(m: Machine, module: Module, name: str, scalar: bool) -> bool:
@@ -218,15 +249,24 @@ def _changed_elsewhere(m: Machine, module: Module, name: str, scalar: bool) -> b
     for other in _others(m, module, name):
         usage = usage_of(other)
         for alias, member in _imports_of(m, other, module):
-            if member == name and not scalar and alias in usage.names and not _only_at_import(m, other, usage.names[alias]):
+            if (
+                member == name
+                and not scalar
+                and alias in usage.names
+                and not _only_at_import(m, other, usage.names[alias])
+            ):
                 return True
-            if member == "" and ((alias, name) in usage.attributes or (not scalar and (alias, name) in usage.foreign)):
+            if member == "" and (
+                (alias, name) in usage.attributes or (not scalar and (alias, name) in usage.foreign)
+            ):
                 return True
     return False
 
 
 def _imports_of(m: Machine, other: Module, module: Module) -> list[tuple[str, str]]:
-    """(local name, imported name or "" for the module itself) of what `other` imports from `module`."""
+    """(local name, imported name or "" for the module itself) of what `other` imports from
+    `module`.
+    """
     found: list[tuple[str, str]] = []
     for node in statements(other.tree.body):
         if isinstance(node, ast.ImportFrom):
@@ -239,13 +279,17 @@ def _imports_of(m: Machine, other: Module, module: Module) -> list[tuple[str, st
                     found.append((alias.asname or alias.name, ""))
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                if m.files.find(alias.name, other.path) == module.path and (alias.asname or "." not in alias.name):
+                if m.files.find(alias.name, other.path) == module.path and (
+                    alias.asname or "." not in alias.name
+                ):
                     found.append((alias.asname or alias.name, ""))
     return found
 
 
 def attribute_mutated(m: Machine, decl: ClassDecl, name: str) -> bool:
-    """Whether methods other than constructors set the attribute `name` of an instance, or change what it holds."""
+    """Whether methods other than constructors set the attribute `name` of an instance, or change
+    what it holds.
+    """
     for cls in order_of_classes(decl):
         usage = usage_of(cls.module)
         methods = {n.name for n in cls.node.body if isinstance(n, _FunctionNode)}
@@ -272,7 +316,9 @@ def class_attribute_mutated(m: Machine, owner: ClassDecl, name: str, value: Valu
     if setters and not _only_at_import(m, owner.module, setters):
         return True
     if isinstance(value, Container):
-        changers = usage.self_attributes.get(name, set()) | usage.foreign.get((owner.name, name), set())
+        changers = usage.self_attributes.get(name, set()) | usage.foreign.get(
+            (owner.name, name), set()
+        )
         return bool(changers) and not _only_at_import(m, owner.module, changers)
     return False
 

@@ -1,7 +1,7 @@
 """Abstract values: what an expression may be, as far as it matters to replay.
 
-`None` stands for "unknown and harmless" everywhere; it is the fast path. Values are objects, so containers and
-instances keep their identity while they are passed through helpers.
+`None` stands for "unknown and harmless" everywhere; it is the fast path. Values are objects, so
+containers and instances keep their identity while they are passed through helpers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Value:
 
 
 class Unknown(Value):
-    """A value of unknown kind that carries a taint, or that comes from outside a step body (`outer`)."""
+    """A value of unknown kind that is tainted, or from outside a step body (`outer`)."""
 
     __slots__ = ("outer",)
 
@@ -50,7 +50,9 @@ class Const(Value):
 
 
 class Ext(Value):
-    """A name of code that is not analysed: a module, function, class or attribute, by its dotted path."""
+    """A name of code that is not analysed: a module, function, class or attribute, by its dotted
+    path.
+    """
 
     __slots__ = ("path", "receiver")
 
@@ -105,7 +107,9 @@ class Coro(Value):
 
 
 class Func(Value):
-    """A function or lambda of the project, perhaps bound to `self`, with the variables it closes over."""
+    """A function or lambda of the project, perhaps bound to `self`, with the variables it closes
+    over.
+    """
 
     __slots__ = ("bound", "decl", "env", "frame", "late")
 
@@ -141,11 +145,15 @@ class Class(Value):
 
 
 class Inst(Value):
-    """An instance of a project class. `scope` is "local", "module" or "any" (a parameter or `self`)."""
+    """An instance of a project class. `scope` is "local", "module" or "any" (a parameter or
+    `self`).
+    """
 
     __slots__ = ("attrs", "born", "decl", "home", "scope")
 
-    def __init__(self, decl: ClassDecl, scope: str = "local", home: object = None, born: int = 0) -> None:
+    def __init__(
+        self, decl: ClassDecl, scope: str = "local", home: object = None, born: int = 0
+    ) -> None:
         self.taint = None
         self.born = born
         self.decl = decl
@@ -168,8 +176,9 @@ class Super(Value):
 class Container(Value):
     """What lists, tuples, iterators, dicts and sets share.
 
-    `order` is an arbitrary order that was fixed but has not been seen to matter yet. `home` identifies the step
-    body that made it, `born` counts the loops begun before it, `scope` is "local", "module" or "default".
+    `order` is an arbitrary order that was fixed but has not been seen to matter yet. `home`
+    identifies the step body that made it, `born` counts the loops begun before it, `scope` is
+    "local", "module" or "default".
     """
 
     __slots__ = ("born", "elem", "home", "order", "scope")
@@ -184,7 +193,9 @@ class Container(Value):
 
 
 class Seq(Container):
-    """A list, tuple or iterator; `kind` is "list", "tuple", "iter", "gen", "map", "filter", "zip" or "keys"."""
+    """A list, tuple or iterator; `kind` is "list", "tuple", "iter", "gen", "map", "filter", "zip"
+    or "keys".
+    """
 
     __slots__ = ("items", "kind")
 
@@ -202,7 +213,9 @@ class Seq(Container):
 
 
 class Set(Container):
-    """A set. `stable` is true when its members hash to the same number in every process (small integers)."""
+    """A set. `stable` is true when its members hash to the same number in every process (small
+    integers).
+    """
 
     __slots__ = ("stable",)
 
@@ -281,16 +294,19 @@ class ModuleRef(Value):
 class LazyImport(Value):
     """A global name that an import binds; its module is read when the name is first used."""
 
-    __slots__ = ("attr", "name")
+    __slots__ = ("attr", "busy", "name")
 
     def __init__(self, name: str, attr: str | None) -> None:
         self.taint = None
+        self.busy = False
         self.name = name
         self.attr = attr
 
 
 class LazyChoice(LazyImport):
-    """A global name that one of several imports binds, as in `try: import a; except ImportError: import b`."""
+    """A global name that one of several imports binds, as in `try: import a; except ImportError:
+    import b`.
+    """
 
     __slots__ = ("options",)
 
@@ -322,7 +338,9 @@ def merge_taint(left: Taint, right: Taint) -> Taint:
 
 
 def join(left: Value | None, right: Value | None) -> Value | None:
-    """A value that may be either. Unknown gives way to what is known: the analysis asks what *may* happen."""
+    """A value that may be either. Unknown gives way to what is known: the analysis asks what *may*
+    happen.
+    """
     if left is right or right is None:
         return left
     if left is None:
@@ -336,8 +354,8 @@ def join(left: Value | None, right: Value | None) -> Value | None:
         return Obj(left.type, merge_taint(left.taint, right.taint), left.node)
     if isinstance(left, LazyImport) or isinstance(right, LazyImport):
         return LazyChoice((*_choices(left), *_choices(right)))
-    options = list(_options(left))
-    for option in _options(right):
+    options = list(options_of(left))
+    for option in options_of(right):
         if option not in options:
             options.append(option)
     return options[0] if len(options) == 1 else Union(tuple(options[:MAX_OPTIONS]))
@@ -347,15 +365,11 @@ def _choices(value: Value) -> tuple[Value, ...]:
     return value.options if isinstance(value, LazyChoice) else (value,)
 
 
-def _options(value: Value) -> tuple[Value, ...]:
-    return value.options if isinstance(value, Union) else (value,)
-
-
 def options_of(value: Value | None) -> tuple[Value, ...]:
     """The alternatives of a value; empty for an unknown one."""
     if value is None:
         return ()
-    return value.options if value.__class__ is Union else (value,)  # type: ignore[attr-defined]
+    return value.options if value.__class__ is Union else (value,)
 
 
 def with_taint(value: Value | None, taint: Taint) -> Value | None:

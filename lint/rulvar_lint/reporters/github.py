@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from rulvar_lint.core.diagnostic import Diagnostic
 
 
-def annotations(found: Sequence[Diagnostic]) -> str:
+def workflow_commands(found: Sequence[Diagnostic]) -> str:
     """GitHub workflow commands."""
     out = []
     for item in found:
+        title = _property(f"rulvar-lint {item.code} ({item.name})")
         fields = (
-            f"title={_property(f'rulvar-lint {item.code} ({item.name})')},file={_property(item.path)},line={item.line},"
-            f"col={item.column},endLine={item.end_line},endColumn={item.end_column}"
+            f"title={title},file={_property(item.path)},line={item.line},col={item.column},"
+            f"endLine={item.end_line},endColumn={item.end_column}"
         )
         message = _data(f"{item.path}:{item.line}:{item.column}: {item.code} {item.message}")
         out.append(f"::{item.severity} {fields}::{message}\n")
@@ -65,19 +66,23 @@ def junit(found: Sequence[Diagnostic]) -> str:
     for item in found:
         files.setdefault(item.path, []).append(item)
     out = ['<?xml version="1.0" encoding="UTF-8"?>\n']
-    out.append(f'<testsuites name="rulvar-lint" tests="{max(len(found), 1)}" failures="{len(found)}" errors="0">\n')
+    out.append(
+        f'<testsuites name="rulvar-lint" tests="{max(len(found), 1)}" '
+        f'failures="{len(found)}" errors="0">\n'
+    )
     if not found:
         out.append('  <testsuite name="rulvar-lint" tests="1" failures="0" errors="0">\n')
         out.append('    <testcase name="No findings" classname="rulvar-lint" />\n  </testsuite>\n')
     for path, items in files.items():
         out.append(
-            f'  <testsuite name={quoteattr(_xml(path))} tests="{len(items)}" failures="{len(items)}" errors="0">\n'
+            f'  <testsuite name={quoteattr(_xml(path))} tests="{len(items)}" '
+            f'failures="{len(items)}" errors="0">\n'
         )
         for item in items:
             name = quoteattr(f"{item.code} {item.name}")
             where = f"line {item.line}, col {item.column}, {item.message}"
             out.append(
-                f"    <testcase name={name} classname={quoteattr(_xml(path))} line=\"{item.line}\" "
+                f'    <testcase name={name} classname={quoteattr(_xml(path))} line="{item.line}" '
                 f'column="{item.column}">\n      <failure message={quoteattr(_xml(item.message))}>'
                 f"{escape(_xml(where))}</failure>\n    </testcase>\n"
             )
@@ -88,4 +93,7 @@ def junit(found: Sequence[Diagnostic]) -> str:
 
 def _xml(text: str) -> str:
     """The text without characters that XML cannot hold."""
-    return "".join(char if char in "\t\n\r" or " " <= char <= "\ud7ff" or char >= "\ue000" else "\ufffd" for char in text)
+    return "".join(
+        char if char in "\t\n\r" or " " <= char <= "\ud7ff" or char >= "\ue000" else "\ufffd"
+        for char in text
+    )

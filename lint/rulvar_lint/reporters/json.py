@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rulvar_lint.core.diagnostic import Diagnostic
@@ -24,7 +24,7 @@ def rdjson(found: Sequence[Diagnostic]) -> str:
     """The Reviewdog Diagnostic Format."""
     diagnostics = []
     for item in found:
-        entry = {
+        entry: dict[str, Any] = {
             "message": item.message,
             "location": {
                 "path": item.path,
@@ -35,7 +35,8 @@ def rdjson(found: Sequence[Diagnostic]) -> str:
         }
         if item.fix is not None:
             entry["suggestions"] = [
-                {"range": _range(e.line, e.column, e.end_line, e.end_column), "text": e.text} for e in item.fix.edits
+                {"range": _range(e.line, e.column, e.end_line, e.end_column), "text": e.text}
+                for e in item.fix.edits
             ]
         diagnostics.append(entry)
     source = {"name": "rulvar-lint", "url": "https://rulvar.readthedocs.io/"}

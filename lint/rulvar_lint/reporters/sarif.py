@@ -47,7 +47,9 @@ def _rule(rule: RuleInfo) -> dict[str, Any]:
     }
 
 
-def _location(path: str, line: int, column: int, end: tuple[int, int] | None = None) -> dict[str, Any]:
+def _location(
+    path: str, line: int, column: int, end: tuple[int, int] | None = None
+) -> dict[str, Any]:
     region: dict[str, int] = {"startLine": line, "startColumn": column}
     if end is not None:
         region["endLine"], region["endColumn"] = end
@@ -60,7 +62,9 @@ def _result(item: Diagnostic, index: int) -> dict[str, Any]:
         "ruleIndex": index,
         "level": item.severity,
         "message": {"text": item.message},
-        "locations": [_location(item.path, item.line, item.column, (item.end_line, item.end_column))],
+        "locations": [
+            _location(item.path, item.line, item.column, (item.end_line, item.end_column))
+        ],
         "partialFingerprints": {"rulvar/v1": f"{item.code}:{item.path}:{item.message}"},
     }
     if item.related:
@@ -82,10 +86,13 @@ def _fix(fix: Fix) -> dict[str, Any]:
             "endLine": edit.end_line,
             "endColumn": edit.end_column,
         }
-        changes.setdefault(edit.path, []).append({"deletedRegion": region, "insertedContent": {"text": edit.text}})
+        changes.setdefault(edit.path, []).append(
+            {"deletedRegion": region, "insertedContent": {"text": edit.text}}
+        )
     return {
         "description": {"text": fix.message},
         "artifactChanges": [
-            {"artifactLocation": {"uri": quote(path)}, "replacements": made} for path, made in changes.items()
+            {"artifactLocation": {"uri": quote(path)}, "replacements": made}
+            for path, made in changes.items()
         ],
     }

@@ -43,11 +43,15 @@ def _block(item: Diagnostic, source_line: SourceLine, colour: bool) -> str:
         end = item.end_column if item.end_line == item.line else len(text.rstrip()) + 1
         carets = "^" * max(end - item.column, 1)
         lines.append(f"{paint(f'{item.line} |', 'blue', colour)} {text.rstrip()}")
-        lines.append(f"{gutter} {' ' * (item.column - 1)}{paint(carets, item.severity, colour)} {item.code}")
+        lines.append(
+            f"{gutter} {' ' * (item.column - 1)}{paint(carets, item.severity, colour)} {item.code}"
+        )
     for place in item.related:
         lines.append(f"{gutter} {place.path}:{place.line}:{place.column}: {place.message}")
     if item.fix is not None:
-        kind = {"safe": "fix", "unsafe": "unsafe fix", "manual": "suggestion"}[item.fix.applicability]
+        kind = {"safe": "fix", "unsafe": "unsafe fix", "manual": "suggestion"}[
+            item.fix.applicability
+        ]
         lines.append(f"{' ' * width} = {kind}: {item.fix.message}")
     lines.append(f"{' ' * width} = see: {item.url}")
     return "\n".join(lines) + "\n"
@@ -58,7 +62,8 @@ def statistics(found: Sequence[Diagnostic]) -> str:
     rows = count(found)
     width = max((len(str(number)) for _, _, number, _ in rows), default=1)
     return "".join(
-        f"{number:>{width}}  {code}  [{'*' if fixable else ' '}] {name}\n" for code, name, number, fixable in rows
+        f"{number:>{width}}  {code}  [{'*' if fixable else ' '}] {name}\n"
+        for code, name, number, fixable in rows
     )
 
 
@@ -84,7 +89,12 @@ def summary(found: Sequence[Diagnostic], fixed: int = 0) -> str:
     errors = sum(item.severity == "error" for item in found)
     warnings = len(found) - errors
     said = " and ".join(
-        text for text, number in ((_number(errors, "error"), errors), (_number(warnings, "warning"), warnings)) if number
+        text
+        for text, number in (
+            (_number(errors, "error"), errors),
+            (_number(warnings, "warning"), warnings),
+        )
+        if number
     )
     parts.append(f"Found {said}.")
     lines = [" ".join(parts)]

@@ -1,4 +1,6 @@
-"""The rules. Each family listens to the interpreter through hooks; families do not know each other."""
+"""The rules. Each family listens to the interpreter through hooks; families do not know each
+other.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ from rulvar_lint.rules import (
     ambient,
     cassettes,
     concurrency,
+    dependencies,
+    flow,
     handlers,
     identity,
     replacements,
@@ -18,7 +22,20 @@ from rulvar_lint.rules import (
     workflows,
 )
 
-_FAMILIES: Final = (ambient, replacements, text, state, concurrency, steps, handlers, workflows, identity, cassettes)
+_FAMILIES: Final = (
+    ambient,
+    replacements,
+    text,
+    state,
+    concurrency,
+    flow,
+    steps,
+    handlers,
+    workflows,
+    identity,
+    dependencies,
+    cassettes,
+)
 
 
 def hooks() -> Hooks:

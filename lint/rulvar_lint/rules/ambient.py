@@ -1,4 +1,5 @@
-"""RLV101-RLV114: clocks, chance, identifiers, waiting, I/O, the host, processes, threads, terminals and foreign awaits.
+"""RLV101-RLV114: clocks, chance, identifiers, waiting, I/O, the host, processes, threads,
+terminals and foreign awaits.
 
 What each library function does is in the library table; here is only what needs more than a name.
 """
@@ -8,11 +9,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
+from rulvar_lint.core.frame import HOST, REGION, STEP
 from rulvar_lint.core.values import Ext, Obj, Value, options_of
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
@@ -28,14 +30,28 @@ def _opaque(f: Frame, node: ast.AST, value: Value, how: str) -> None:
     if f.mode in (STEP, HOST):
         return
     for option in options_of(value):
-        path = option.type if isinstance(option, Obj) else option.path if isinstance(option, Ext) else ""
+        path = (
+            option.type
+            if isinstance(option, Obj)
+            else option.path
+            if isinstance(option, Ext)
+            else ""
+        )
         if path and path[0] != "." and not f.m.catalog.is_known(path):
-            f.effect(node, "RLV114", f"`{how} {f.segment(node)}` waits for `{path.partition('.')[0]}`, which is not journaled", "warning")
+            f.effect(
+                node,
+                "RLV114",
+                (
+                    f"`{how} {f.segment(node)}` waits for `{path.partition('.')[0]}`, which is not "
+                    "journaled"
+                ),
+                "warning",
+            )
             return
 
 
-_LOGGERS: Final = frozenset("log logger logging LOG LOGGER _log _logger _LOG _LOGGER".split())
-_LEVELS: Final = frozenset("debug info warning warn error critical exception log".split())
+_LOGGERS: Final = names("log logger logging LOG LOGGER _log _logger _LOG _LOGGER")
+_LEVELS: Final = names("debug info warning warn error critical exception log")
 
 
 def _logger_by_name(f: Frame, node: ast.AST, args: Args) -> None:
@@ -46,5 +62,3 @@ def _logger_by_name(f: Frame, node: ast.AST, args: Args) -> None:
     base = func.value
     if isinstance(base, ast.Name) and base.id in _LOGGERS and not f.is_local(base.id):
         f.effect(node, "RLV113", f"`{f.segment(func)}()` is repeated on every replay", "warning")
-
-

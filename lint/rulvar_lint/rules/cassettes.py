@@ -12,7 +12,7 @@ from rulvar_lint.core.values import Const
 from rulvar_lint.rules.wording import plain
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.diagnostic import Diagnostic
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
@@ -25,16 +25,28 @@ TERMINAL: Final = frozenset({"finish", "error"})
 
 def install(hooks: Hooks) -> None:
     """Listen to what these rules judge in Python code."""
-    hooks.on_call("rulvar.testing.replay rulvar.replay rulvar.testing.cassette.replay", _passthrough)
+    hooks.on_call(
+        "rulvar.testing.replay rulvar.replay rulvar.testing.cassette.replay", _passthrough
+    )
 
 
 def _passthrough(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     """RLV504."""
     value = args.kw.get("on_miss") or (args.pos[1] if len(args.pos) > 1 else None)
     if f.module.is_test and isinstance(value, Const) and value.value == "passthrough":
-        cause = Cause("RLV504", "a miss goes to the live provider and costs money", f.place(node), (), "warning")
+        cause = Cause(
+            "RLV504",
+            "a miss goes to the live provider and costs money",
+            f.place(node),
+            (),
+            "warning",
+        )
         expr = args.kw_nodes.get("on_miss")
-        fix = ("unsafe", 'Replace by "throw"', [(expr, '"throw"')], "replace") if isinstance(expr, ast.Constant) else None
+        fix = (
+            ("unsafe", 'Replace by "throw"', [(expr, '"throw"')], "replace")
+            if isinstance(expr, ast.Constant)
+            else None
+        )
         f.m.report(f, node, cause, fix=fix)
 
 
@@ -46,11 +58,18 @@ def check_cassette(source: Source) -> list[Diagnostic]:
         secret = find_secret(text)
         if secret is not None:
             start, end, what = secret
-            found.append(plain("RLV501", source.path, number, start + 1, end + 1, f"the cassette holds {what}"))
+            found.append(
+                plain(
+                    "RLV501", source.path, number, start + 1, end + 1, f"the cassette holds {what}"
+                )
+            )
         if text.strip():
             rows.append((number, text))
     if not rows:
-        return [*found, plain("RLV502", source.path, 1, 1, 1, "the cassette is empty: it has no header")]
+        return [
+            *found,
+            plain("RLV502", source.path, 1, 1, 1, "the cassette is empty: it has no header"),
+        ]
     found += _header(source, *rows[0])
     found += _rows(source, rows[1:])
     return found
@@ -80,7 +99,16 @@ def _header(source: Source, line: int, text: str) -> list[Diagnostic]:
     ]
     if wrong:
         names = ", ".join(f"`{name}`" for name in wrong)
-        return [plain("RLV502", source.path, line, 1, end, f"the header lacks {names}, or holds a wrong value there")]
+        return [
+            plain(
+                "RLV502",
+                source.path,
+                line,
+                1,
+                end,
+                f"the header lacks {names}, or holds a wrong value there",
+            )
+        ]
     version = header["hashVersion"]
     if not CURRENT - 1 <= version <= CURRENT:
         what = f"hashVersion {version} is outside the supported window {CURRENT - 1} to {CURRENT}"
@@ -122,7 +150,11 @@ def _row(source: Source, line: int, text: str, what: str) -> Diagnostic:
 
 
 def _terminal_problem(events: object) -> str:
-    kinds = [event.get("type") if isinstance(event, dict) else None for event in events] if isinstance(events, list) else []
+    kinds = (
+        [event.get("type") if isinstance(event, dict) else None for event in events]
+        if isinstance(events, list)
+        else []
+    )
     count = sum(kind in TERMINAL for kind in kinds)
     if count == 0:
         return "the row has no terminal event"
@@ -137,7 +169,10 @@ def _terminal_problem(events: object) -> str:
 _SHAPES: Final = (
     ("an API key", re.compile(r"(?<![A-Za-z0-9_-])[spr]k-[A-Za-z0-9_-]{16,}")),
     ("an API key", re.compile(r"(?<![A-Za-z0-9])[spr]k_(?:live|test|prod)_[A-Za-z0-9]{8,}")),
-    ("a GitHub token", re.compile(r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})")),
+    (
+        "a GitHub token",
+        re.compile(r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"),
+    ),
     ("a GitLab token", re.compile(r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{20,}")),
     ("an AWS access key", re.compile(r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[0-9A-Z]{16}(?![A-Za-z0-9])")),
     ("a Google API key", re.compile(r"(?<![A-Za-z0-9])AIza[0-9A-Za-z_-]{30,}")),
@@ -146,7 +181,10 @@ _SHAPES: Final = (
     ("a Hugging Face token", re.compile(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{24,}")),
     ("an npm token", re.compile(r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{30,}")),
     ("a SendGrid key", re.compile(r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}")),
-    ("a JSON web token", re.compile(r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}")),
+    (
+        "a JSON web token",
+        re.compile(r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}"),
+    ),
     ("a private key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----")),
     ("a bearer token", re.compile(r"(?<![A-Za-z])[Bb](?:earer|EARER)\s+([A-Za-z0-9._~+/=-]{12,})")),
     (
@@ -159,12 +197,19 @@ _SHAPES: Final = (
     ),
 )
 _GATE: Final = re.compile(
-    r"[spr]k[-_]|gh[pousr]_|github_pat|glpat|AKIA|ASIA|AIza|ya29|xox|hf_|npm_|SG\.|eyJ|PRIVATE KEY|earer|EARER"
+    r"[spr]k[-_]|gh[pousr]_|github_pat|glpat|AKIA|ASIA|AIza|ya29|xox|hf_|npm_|SG\.|eyJ|PRIVATE "
+    "KEY|earer|EARER"
     r"|authorization|api[-_]?key|token|secret|password",
     re.I,
 )
-_PLACEHOLDER: Final = re.compile(r"x{4,}|X{4,}|\*{3,}|\.\.\.|your|example|placeholder|redacted|dummy|change[-_]?me|<[^>]*>|0{8,}|1234567890abcdef|insert", re.I)
-_HEX: Final = re.compile(r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z", re.I)
+_PLACEHOLDER: Final = re.compile(
+    r"x{4,}|X{4,}|\*{3,}|\.\.\.|your|example|placeholder|redacted|dummy|change[-_]?me|<[^>]*>|0{8,}|1234567890abcdef|insert",
+    re.I,
+)
+_HEX: Final = re.compile(
+    r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z",
+    re.I,
+)
 
 
 def find_secret(text: str) -> tuple[int, int, str] | None:
@@ -183,7 +228,9 @@ def _looks_random(value: str) -> bool:
     """Whether a text is a credential rather than words, a placeholder or a digest."""
     if _PLACEHOLDER.search(value) or _HEX.match(value):
         return False
-    body = re.sub(r"^(?:[spr]k[-_](?:ant|proj|live|test|prod|or|svcacct)?[-_]?|Bearer\s+)", "", value)
+    body = re.sub(
+        r"^(?:[spr]k[-_](?:ant|proj|live|test|prod|or|svcacct)?[-_]?|Bearer\s+)", "", value
+    )
     if len(set(body)) < 4:
         return False
     has_digit = any(char.isdigit() for char in body)

@@ -1,4 +1,6 @@
-"""RLV001-RLV003: files that do not parse, and suppression comments that are not needed or name no rule."""
+"""RLV001-RLV003: files that do not parse, and suppression comments that are not needed or name no
+rule.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ def syntax_error(source: Source, failure: ParseFailure) -> Diagnostic:
     """RLV001."""
     line = min(failure.line, max(len(source.lines), 1))
     column = min(failure.column, len(source.line_text(line)) + 1)
-    return plain("RLV001", source.path, line, column, column + 1, f"the file does not parse: {failure.message}")
+    return plain(
+        "RLV001",
+        source.path,
+        line,
+        column,
+        column + 1,
+        f"the file does not parse: {failure.message}",
+    )
 
 
 def judge(
@@ -60,10 +69,21 @@ def _unknown(source: Source, suppression: Suppression, known: frozenset[str]) ->
         hint = f"; did you mean {near[0]}?" if near else ""
         fix = None
         if near:
-            edit = Edit(source.path, suppression.line, named.start + 1, suppression.line, named.end + 1, near[0])
+            edit = Edit(
+                source.path,
+                suppression.line,
+                named.start + 1,
+                suppression.line,
+                named.end + 1,
+                near[0],
+            )
             fix = Fix("manual", f"Replace by {near[0]}", (edit,))
         what = f"`{named.code}` is no rule{hint}"
-        found.append(plain("RLV003", source.path, suppression.line, named.start + 1, named.end + 1, what, fix))
+        found.append(
+            plain(
+                "RLV003", source.path, suppression.line, named.start + 1, named.end + 1, what, fix
+            )
+        )
     return found
 
 
@@ -71,7 +91,15 @@ def _unused(source: Source, suppression: Suppression, unused: list[Named]) -> Di
     names = ", ".join(named.code for named in unused)
     what = f"nothing to suppress here for {names}" if names else "nothing to suppress here"
     fix = _removal(source, suppression, unused)
-    return plain("RLV002", source.path, suppression.line, suppression.start + 1, suppression.end + 1, what, fix)
+    return plain(
+        "RLV002",
+        source.path,
+        suppression.line,
+        suppression.start + 1,
+        suppression.end + 1,
+        what,
+        fix,
+    )
 
 
 def _removal(source: Source, suppression: Suppression, unused: list[Named]) -> Fix:
@@ -80,11 +108,15 @@ def _removal(source: Source, suppression: Suppression, unused: list[Named]) -> F
     kept = [named for named in suppression.codes if named not in unused]
     if kept:
         start, end = suppression.codes[0].start, suppression.codes[-1].end
-        edit = Edit(source.path, line, start + 1, line, end + 1, ", ".join(named.code for named in kept))
+        edit = Edit(
+            source.path, line, start + 1, line, end + 1, ", ".join(named.code for named in kept)
+        )
         return Fix("safe", "Remove what is not needed", (edit,))
     start, end = suppression.start, suppression.end
     reason = text[end:]
     following = reason.find("#")
     end = end + following if following >= 0 else len(text)
     start = len(text[:start].rstrip()) if following < 0 else start
-    return Fix("safe", "Remove the comment", (Edit(source.path, line, start + 1, line, end + 1, ""),))
+    return Fix(
+        "safe", "Remove the comment", (Edit(source.path, line, start + 1, line, end + 1, ""),)
+    )

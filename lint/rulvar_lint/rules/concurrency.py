@@ -1,10 +1,13 @@
-"""RLV301-RLV304: journaled work that is not awaited, or that something other than the engine schedules."""
+"""RLV301-RLV304: journaled work that is not awaited, or that something other than the engine
+schedules.
+"""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
 from rulvar_lint.core.functions import is_ctx_work
@@ -27,22 +30,22 @@ from rulvar_lint.core.values import (
 )
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.values import Ext
 
-COMBINATORS: Final = """asyncio.gather asyncio.wait asyncio.as_completed asyncio.create_task asyncio.ensure_future
-asyncio.TaskGroup.create_task asyncio.AbstractEventLoop.create_task asyncio.run_coroutine_threadsafe
-anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start trio.Nursery.start_soon trio.Nursery.start
-aiostream.stream.merge aiometer.run_all asyncer.TaskGroup.soonify"""
+COMBINATORS: Final = """asyncio.gather asyncio.wait asyncio.as_completed asyncio.create_task
+asyncio.ensure_future asyncio.TaskGroup.create_task asyncio.AbstractEventLoop.create_task
+asyncio.run_coroutine_threadsafe anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
+trio.Nursery.start_soon trio.Nursery.start aiostream.stream.merge aiometer.run_all
+asyncer.TaskGroup.soonify"""
 _STARTERS: Final = frozenset({"start_soon", "start", "soonify", "run_all"})
-THREADS: Final = """asyncio.to_thread asyncio.AbstractEventLoop.run_in_executor threading.Thread threading.Timer
-concurrent.futures.ThreadPoolExecutor.submit concurrent.futures.ThreadPoolExecutor.map
-concurrent.futures.ProcessPoolExecutor.submit concurrent.futures.ProcessPoolExecutor.map
-multiprocessing.Process anyio.to_thread.run_sync trio.to_thread.run_sync _thread.start_new_thread
-multiprocessing.Pool.apply multiprocessing.Pool.apply_async multiprocessing.Pool.map
-asgiref.sync.sync_to_async"""
+THREADS: Final = """asyncio.to_thread asyncio.AbstractEventLoop.run_in_executor threading.Thread
+threading.Timer concurrent.futures.ThreadPoolExecutor.submit
+concurrent.futures.ThreadPoolExecutor.map concurrent.futures.ProcessPoolExecutor.submit
+concurrent.futures.ProcessPoolExecutor.map multiprocessing.Process anyio.to_thread.run_sync
+trio.to_thread.run_sync _thread.start_new_thread multiprocessing.Pool.apply
+multiprocessing.Pool.apply_async multiprocessing.Pool.map asgiref.sync.sync_to_async"""
 
 
 def install(hooks: Hooks) -> None:
@@ -69,7 +72,11 @@ def install(hooks: Hooks) -> None:
 def _unawaited(f: Frame) -> None:
     for coro in f.coros:
         if not coro.used:
-            cause = Cause("RLV301", f"`{coro.label}(...)` gives a coroutine that is never awaited", f.place(coro.node))
+            cause = Cause(
+                "RLV301",
+                f"`{coro.label}(...)` gives a coroutine that is never awaited",
+                f.place(coro.node),
+            )
             f.m.report(f, coro.node, cause, fix=_add_await(f, coro.node))
 
 
@@ -89,19 +96,32 @@ def _combined(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if not work and ext.path.rpartition(".")[2] in _STARTERS and args.pos:
         work = _starts_ctx_work(f, node, args)
     if work:
-        what = f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the engine"
+        what = (
+            f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the "
+            "engine"
+        )
         f.effect(node, "RLV302", what, fix=_to_parallel(f, node, ext))
 
 
 def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> object:
     """`asyncio.gather(a, b)` as `ctx.parallel([a, b])`."""
     name = f.ctx_name()
-    if name is None or ext.path != "asyncio.gather" or not isinstance(node, ast.Call) or node.keywords or not node.args:
+    if (
+        name is None
+        or ext.path != "asyncio.gather"
+        or not isinstance(node, ast.Call)
+        or node.keywords
+        or not node.args
+    ):
         return None
-    parts = [ast.get_source_segment(f.module.source.text, arg) for arg in node.args]
+    parts = [f.module.source.segment(arg) for arg in node.args]
     if None in parts:
         return None
-    inner = parts[0] if len(parts) == 1 and isinstance(node.args[0], ast.GeneratorExp) else ", ".join(map(str, parts))
+    inner = (
+        parts[0]
+        if len(parts) == 1 and isinstance(node.args[0], ast.GeneratorExp)
+        else ", ".join(map(str, parts))
+    )
     return ("unsafe", "Use `ctx.parallel`", [(node, f"{name}.parallel([{inner}])")], "replace")
 
 
@@ -120,18 +140,12 @@ def makes_ctx_work(f: Frame, value: Value | None) -> bool:
             if makes_ctx_work(f, option.func):
                 return True
         elif isinstance(option, Func):
-            env, _ = f.m.bind(f, option, _no_args())
+            env, _ = f.m.bind(f, option, Args([], {}))
             if f.m.run(option, env, PLAIN, f.step, f.depth + 1).journals:
                 return True
         elif option.__class__.__name__ == "CtxMember":
             return True
     return False
-
-
-def _no_args() -> Args:
-    from rulvar_lint.core.calls import Args
-
-    return Args([], {})
 
 
 # RLV303
@@ -156,8 +170,14 @@ def _hide_combinators(f: Frame, expr: ast.AST) -> None:
 
 
 def _timeout(f: Frame, node: ast.AST, value: Value | None, how: str, expr: ast.expr) -> None:
-    if any(isinstance(option, Obj) and option.type == "asyncio.Timeout" for option in options_of(value)):
-        never = isinstance(expr, ast.Call) and len(expr.args) == 1 and isinstance(expr.args[0], ast.Constant)
+    if any(
+        isinstance(option, Obj) and option.type == "asyncio.Timeout" for option in options_of(value)
+    ):
+        never = (
+            isinstance(expr, ast.Call)
+            and len(expr.args) == 1
+            and isinstance(expr.args[0], ast.Constant)
+        )
         if not (never and expr.args[0].value is None):  # type: ignore[attr-defined]
             f.guards.append(Guard("timeout", expr))
 
@@ -179,7 +199,11 @@ def _alarms_end(f: Frame) -> None:
 
 def _timed(f: Frame, guard: Guard) -> None:
     if guard.kind in ("timeout", "alarm") and f.mode != STEP:
-        f.effect(guard.node, "RLV303", f"`{f.segment(guard.node)}` cancels journaled work by the wall clock")
+        f.effect(
+            guard.node,
+            "RLV303",
+            f"`{f.segment(guard.node)}` cancels journaled work by the wall clock",
+        )
 
 
 # RLV304
@@ -194,7 +218,9 @@ def holds_ctx(value: Value | None, depth: int = 0) -> bool:
     if isinstance(value, Inst):
         return any(holds_ctx(v, depth + 1) for v in value.attrs.values())
     if isinstance(value, Dict):
-        return any(holds_ctx(v, depth + 1) for v in value.entries.values()) or holds_ctx(value.elem, depth + 1)
+        return any(holds_ctx(v, depth + 1) for v in value.entries.values()) or holds_ctx(
+            value.elem, depth + 1
+        )
     if isinstance(value, Container):
         return holds_ctx(element_of(value), depth + 1)
     if isinstance(value, Union):
@@ -227,14 +253,18 @@ def root_name(node: ast.AST | None) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _escapes(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, what: str) -> None:
+def _escapes(
+    f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, what: str
+) -> None:
     """ctx is put where it outlives the run; what a parameter refers to is judged by the caller."""
     name = root_name(target)
     if f.decl is not None and any(param.name == name for param in f.decl.params):
         cause = Cause("RLV304", f"`{f.decl.qualname}` keeps ctx", f.place(node))
         f.outward.setdefault("RLV304", cause)
         return
-    if is_shared(base) or (base is None and name and not f.is_local(name) and f.owner_of(name) is None):
+    if is_shared(base) or (
+        base is None and name and not f.is_local(name) and f.owner_of(name) is None
+    ):
         _report(f, node, what)
 
 
@@ -243,14 +273,31 @@ def _report(f: Frame, node: ast.AST, what: str) -> None:
     f.emit(node, Cause("RLV304", what, f.place(node)))
 
 
-def _store(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, name: str, value: Value | None) -> None:
+def _store(
+    f: Frame,
+    node: ast.AST,
+    target: ast.AST | None,
+    base: Value | None,
+    name: str,
+    value: Value | None,
+) -> None:
     if f.mode in (REGION, PLAIN) and holds_ctx(value):
-        _escapes(f, node, target, base, f"ctx is stored in `{f.segment(target) if target else name}`, which outlives the run")
+        _escapes(
+            f,
+            node,
+            target,
+            base,
+            f"ctx is stored in `{f.segment(target) if target else name}`, which outlives the run",
+        )
 
 
-def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
+def _store_item(
+    f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None
+) -> None:
     if f.mode in (REGION, PLAIN) and holds_ctx(value):
-        _escapes(f, node, target, base, f"ctx is stored in `{f.segment(target)}`, which outlives the run")
+        _escapes(
+            f, node, target, base, f"ctx is stored in `{f.segment(target)}`, which outlives the run"
+        )
 
 
 def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | None) -> None:
@@ -258,17 +305,27 @@ def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | No
         _report(f, node, f"ctx is stored in the global `{name}`, which outlives the run")
 
 
-def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
-    if f.mode not in (REGION, PLAIN) or args is None or not any(holds_ctx(value) for value in args.values()):
+def _mutation(
+    f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None
+) -> None:
+    if (
+        f.mode not in (REGION, PLAIN)
+        or args is None
+        or not any(holds_ctx(value) for value in args.values())
+    ):
         return
     target = node.func if isinstance(node, ast.Call) else None
-    _escapes(f, node, target, receiver, f"ctx is stored in `{root_name(target)}`, which outlives the run")
+    _escapes(
+        f, node, target, receiver, f"ctx is stored in `{root_name(target)}`, which outlives the run"
+    )
 
 
 def _thread(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if f.mode == STEP:
         return
-    if any(holds_ctx(value) for value in args.values()) or any(_closes_over_ctx(f, value) for value in args.values()):
+    if any(holds_ctx(value) for value in args.values()) or any(
+        _closes_over_ctx(f, value) for value in args.values()
+    ):
         f.emit(node, Cause("RLV304", "ctx crosses a thread or process boundary", f.place(node)))
 
 
@@ -283,6 +340,8 @@ def _context_variable(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 
 def _captured_by_tool(f: Frame, node: ast.AST) -> None:
     if f.step is not None and f.step.kind == "tool":
-        f.m.report(f, node, Cause("RLV304", "a tool uses the ctx of the workflow that declared it", f.place(node)))
-
-
+        f.m.report(
+            f,
+            node,
+            Cause("RLV304", "a tool uses the ctx of the workflow that declared it", f.place(node)),
+        )

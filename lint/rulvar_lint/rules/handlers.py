@@ -1,24 +1,38 @@
-"""RLV307, RLV308: constructs that swallow what the engine raises, and retries around journaled work."""
+"""RLV307, RLV308: constructs that swallow what the engine raises, and retries around journaled
+work.
+"""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core import annotations
+from rulvar_lint.core import hints
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import STEP, Guard
 from rulvar_lint.core.values import Ext, Obj, Seq, Star, Value, options_of
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
-_SWALLOWS: Final = frozenset(
-    """builtins.BaseException builtins.GeneratorExit asyncio.CancelledError concurrent.futures.CancelledError
-    builtins.BaseExceptionGroup anyio.get_cancelled_exc_class trio.Cancelled""".split()
+_SWALLOWS: Final = names("""builtins.BaseException builtins.GeneratorExit asyncio.CancelledError
+    concurrent.futures.CancelledError builtins.BaseExceptionGroup
+    anyio.get_cancelled_exc_class trio.Cancelled""")
+_RETRIES: Final = (
+    "tenacity.",
+    "backoff.",
+    "stamina.",
+    "retrying.",
+    "retry.",
+    "retry_async.",
+    "aioretry.",
+    "opnieuw.",
+    "asyncstdlib.retry",
+    "redo.",
+    "pyfailsafe.",
 )
-_RETRIES: Final = ("tenacity.", "backoff.", "stamina.", "retrying.", "retry.", "retry_async.", "aioretry.", "opnieuw.", "asyncstdlib.retry", "redo.", "pyfailsafe.")
 
 
 def install(hooks: Hooks) -> None:
@@ -44,7 +58,12 @@ def _guarded(f: Frame, guard: Guard) -> None:
     if guard.kind == "suppress":
         _report(f, guard.node, f"`{f.segment(guard.node)}` swallows suspension and cancellation")
     elif guard.kind == "retry":
-        f.effect(guard.node, "RLV308", f"`{f.segment(guard.node)}` re-runs journaled work outside the engine", "warning")
+        f.effect(
+            guard.node,
+            "RLV308",
+            f"`{f.segment(guard.node)}` re-runs journaled work outside the engine",
+            "warning",
+        )
     elif guard.kind == "try":
         _judge_try(f, guard.node)
 
@@ -61,9 +80,18 @@ def _judge_try(f: Frame, node: ast.AST) -> None:
         if always_raises(handler.body, handler.name):
             continue
         if handler.type is None:
-            _report(f, handler, "a bare `except` swallows suspension and cancellation", _narrow(f, handler))
+            _report(
+                f,
+                handler,
+                "a bare `except` swallows suspension and cancellation",
+                _narrow(f, handler),
+            )
         else:
-            _report(f, handler, f"`except {f.segment(handler.type)}` swallows suspension and cancellation")
+            _report(
+                f,
+                handler,
+                f"`except {f.segment(handler.type)}` swallows suspension and cancellation",
+            )
     for jump in _jumps(node.finalbody, False):
         kind = type(jump).__name__.lower()
         _report(f, jump, f"`{kind}` in `finally` discards suspension and cancellation")
@@ -119,7 +147,9 @@ def always_raises(body: list[ast.stmt], name: str | None) -> bool:
         elif isinstance(stmt, ast.Try | ast.TryStar):
             if always_raises(stmt.finalbody, name):
                 return True
-            if always_raises(stmt.body, name) and all(always_raises(h.body, name) for h in stmt.handlers):
+            if always_raises(stmt.body, name) and all(
+                always_raises(h.body, name) for h in stmt.handlers
+            ):
                 return True
             if _leaves(stmt.body, name) or any(_leaves(h.body, name) for h in stmt.handlers):
                 return False
@@ -137,7 +167,11 @@ def always_raises(body: list[ast.stmt], name: str | None) -> bool:
 
 def _is_total(stmt: ast.Match) -> bool:
     last = stmt.cases[-1]
-    return last.guard is None and isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
+    return (
+        last.guard is None
+        and isinstance(last.pattern, ast.MatchAs)
+        and last.pattern.pattern is None
+    )
 
 
 def _reraises(stmt: ast.Raise, name: str | None) -> bool:
@@ -154,9 +188,9 @@ def _leaves(body: list[ast.stmt], name: str | None) -> bool:
         if isinstance(stmt, ast.Raise):
             return not _reraises(stmt, name)
         for part in ("body", "orelse", "finalbody"):
-            if not isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and _leaves(
-                getattr(stmt, part, []), name
-            ):
+            if not isinstance(
+                stmt, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+            ) and _leaves(getattr(stmt, part, []), name):
                 return True
         for inner in (*getattr(stmt, "handlers", ()), *getattr(stmt, "cases", ())):
             if _leaves(inner.body, name):
@@ -168,7 +202,9 @@ def _jumps(body: list[ast.stmt], in_loop: bool) -> list[ast.stmt]:
     """The statements in a `finally` block that leave it."""
     found: list[ast.stmt] = []
     for stmt in body:
-        if isinstance(stmt, ast.Return) or (isinstance(stmt, ast.Break | ast.Continue) and not in_loop):
+        if isinstance(stmt, ast.Return) or (
+            isinstance(stmt, ast.Break | ast.Continue) and not in_loop
+        ):
             found.append(stmt)
         if isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
@@ -187,11 +223,17 @@ def _decorators(f: Frame) -> None:
     decl = f.decl
     if decl is None or not decl.decorators:
         return
-    if not (annotations.ctx_parameters(f.m, decl) or decl in f.m.registered or f.journals):
+    if not (hints.ctx_parameters(f.m, decl) or decl in f.m.registered or f.journals):
         return
     for node, head in decl.decorators:
         if isinstance(head, Ext | Obj):
             path = head.path if isinstance(head, Ext) else head.type
             if path.startswith(_RETRIES):
-                cause = Cause("RLV308", f"`@{f.segment(node)}` re-runs journaled work outside the engine", f.place(node), (), "warning")
+                cause = Cause(
+                    "RLV308",
+                    f"`@{f.segment(node)}` re-runs journaled work outside the engine",
+                    f.place(node),
+                    (),
+                    "warning",
+                )
                 f.m.report(f, node, cause)

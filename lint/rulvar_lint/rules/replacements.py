@@ -10,7 +10,7 @@ from rulvar_lint.core.frame import REGION
 from rulvar_lint.core.values import Ext
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.findings import Finding
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
@@ -77,7 +77,7 @@ def _now(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     is_utc = isinstance(tz, Ext) and tz.path in _UTC
     if args.count() and not is_utc:
         zone = args.node(0, "tz")
-        segment = ast.get_source_segment(f.module.source.text, zone) if zone is not None else None
+        segment = f.module.source.segment(zone) if zone is not None else None
         text = f"{name}.now().astimezone({segment})" if segment else ""
     else:
         text = f"{name}.now()"
@@ -112,8 +112,13 @@ def _logging(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 
 def _log(f: Frame, node: ast.Call, level: str, message: ast.expr, rest: list[ast.expr]) -> None:
     finding, name = _finding(f, node, "RLV113"), f.ctx_name()
-    texts = [ast.get_source_segment(f.module.source.text, part) for part in (message, *rest)]
-    if finding is None or name is None or None in texts or any(isinstance(part, ast.Starred) for part in (message, *rest)):
+    texts = [f.module.source.segment(part) for part in (message, *rest)]
+    if (
+        finding is None
+        or name is None
+        or None in texts
+        or any(isinstance(part, ast.Starred) for part in (message, *rest))
+    ):
         return
     said = str(texts[0])
     if rest:

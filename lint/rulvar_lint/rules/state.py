@@ -1,11 +1,13 @@
-"""RLV203-RLV205: values captured at import, impure default factories, and state that outlives a run."""
+"""RLV203-RLV205: values captured at import, impure default factories, and state that outlives a
+run.
+"""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core import annotations, usage
+from rulvar_lint.core import hints, usage
 from rulvar_lint.core.classes import external_bases, fields_of
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
@@ -21,19 +23,19 @@ from rulvar_lint.core.values import (
     Value,
     options_of,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.decls import ClassDecl, Field, Module
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
-_CAPTURED: Final = frozenset("RLV101 RLV102 RLV103 RLV107 RLV108 RLV203".split())
-_CACHES: Final = frozenset(
-    """functools.cache functools.lru_cache functools.cached_property cachetools.cached cachetools.func.ttl_cache
-    cachetools.func.lru_cache async_lru.alru_cache aiocache.cached aiocache.cached_stampede asyncache.cached joblib.Memory
-    diskcache.Cache.memoize cached_property.cached_property methodtools.lru_cache""".split()
-)
+_CAPTURED: Final = names("RLV101 RLV102 RLV103 RLV107 RLV108 RLV203")
+_CACHES: Final = names("""functools.cache functools.lru_cache functools.cached_property
+cachetools.cached cachetools.func.ttl_cache cachetools.func.lru_cache async_lru.alru_cache
+aiocache.cached aiocache.cached_stampede asyncache.cached joblib.Memory diskcache.Cache.memoize
+cached_property.cached_property methodtools.lru_cache""")
 
 
 def install(hooks: Hooks) -> None:
@@ -47,7 +49,10 @@ def install(hooks: Hooks) -> None:
     hooks.store_item.append(_store_item)
     hooks.store_name.append(_store_name)
     hooks.mutation.append(_mutation)
-    hooks.on_call("contextvars.ContextVar.get contextvars.ContextVar.set contextvars.ContextVar.reset", _context_variable)
+    hooks.on_call(
+        "contextvars.ContextVar.get contextvars.ContextVar.set contextvars.ContextVar.reset",
+        _context_variable,
+    )
     hooks.region_end.append(_defaults)
     hooks.region_end.append(_caches)
 
@@ -59,7 +64,11 @@ def captured(value: Value | None) -> Cause | None:
     """The unstable read that a value computed at import came from."""
     taint = value.taint if value is not None else None
     if taint is None and isinstance(value, Container):
-        inner = [*(value.items or ())] if isinstance(value, Seq) else list(getattr(value, "entries", {}).values())
+        inner = (
+            [*(value.items or ())]
+            if isinstance(value, Seq)
+            else list(getattr(value, "entries", {}).values())
+        )
         for item in (*inner, value.elem):
             if item is not None and item.taint is not None:
                 taint = item.taint
@@ -89,10 +98,14 @@ def _global(f: Frame, node: ast.AST, module: Module, name: str, value: Value | N
 
 def _is_settings(inst: Inst) -> bool:
 
-    return inst.scope == "module" and any(base.endswith(".BaseSettings") for base in external_bases(inst.decl))
+    return inst.scope == "module" and any(
+        base.endswith(".BaseSettings") for base in external_bases(inst.decl)
+    )
 
 
-def _class_attribute(f: Frame, node: ast.AST, owner: ClassDecl, name: str, value: Value | None, base: Value) -> None:
+def _class_attribute(
+    f: Frame, node: ast.AST, owner: ClassDecl, name: str, value: Value | None, base: Value
+) -> None:
     if f.mode not in (REGION, PLAIN):
         return
     cause = captured(value)
@@ -105,7 +118,7 @@ def _class_attribute(f: Frame, node: ast.AST, owner: ClassDecl, name: str, value
 def _defaults(f: Frame) -> None:
     """Defaults of replayed functions that were computed at import."""
     decl = f.decl
-    if decl is None or f.outer is not None and f.outer.mode == REGION:
+    if decl is None or (f.outer is not None and f.outer.mode == REGION):
         return
     for param in decl.params:
         cause = captured(decl.defaults.get(param.name))
@@ -145,39 +158,73 @@ def _shared_write(f: Frame, node: ast.AST, what: str) -> None:
 
 
 def _instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> None:
-    if f.mode in (REGION, PLAIN) and inst.scope == "module" and usage.attribute_mutated(f.m, inst.decl, name):
-        f.effect(node, "RLV205", f"`{name}` of a module-level `{inst.decl.name}` is changed while workflows run")
+    if (
+        f.mode in (REGION, PLAIN)
+        and inst.scope == "module"
+        and usage.attribute_mutated(f.m, inst.decl, name)
+    ):
+        f.effect(
+            node,
+            "RLV205",
+            f"`{name}` of a module-level `{inst.decl.name}` is changed while workflows run",
+        )
 
 
 def _function_attribute(f: Frame, node: ast.AST, func: Func, name: str) -> None:
-    if f.mode in (REGION, PLAIN) and usage.is_attribute_assigned(f.m, func.decl.module, func.decl.name, name):
-        f.effect(node, "RLV205", f"`{func.decl.name}.{name}` is an attribute of a function and outlives the run")
+    if f.mode in (REGION, PLAIN) and usage.is_attribute_assigned(
+        f.m, func.decl.module, func.decl.name, name
+    ):
+        f.effect(
+            node,
+            "RLV205",
+            f"`{func.decl.name}.{name}` is an attribute of a function and outlives the run",
+        )
 
 
 def _holds_ctx(value: Value | None) -> bool:
     return any(isinstance(option, Ctx) for option in options_of(value))
 
 
-def _store(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, name: str, value: Value | None) -> None:
+def _store(
+    f: Frame,
+    node: ast.AST,
+    target: ast.AST | None,
+    base: Value | None,
+    name: str,
+    value: Value | None,
+) -> None:
     if f.mode not in (REGION, PLAIN) or _holds_ctx(value):
         return
     for option in options_of(base):
         if isinstance(option, Inst) and option.scope == "module":
             if f.decl is None or f.decl.name not in usage.CONSTRUCTORS:
-                _shared_write(f, node, f"`{name}` of a module-level `{option.decl.name}` is written")
+                _shared_write(
+                    f, node, f"`{name}` of a module-level `{option.decl.name}` is written"
+                )
         elif isinstance(option, Class):
-            _shared_write(f, node, f"`{option.decl.name}.{name}` is class state and outlives the run")
+            _shared_write(
+                f, node, f"`{option.decl.name}.{name}` is class state and outlives the run"
+            )
         elif isinstance(option, Func) and option.frame is None:
-            _shared_write(f, node, f"`{option.decl.name}.{name}` is an attribute of a function and outlives the run")
+            _shared_write(
+                f,
+                node,
+                f"`{option.decl.name}.{name}` is an attribute of a function and outlives the run",
+            )
         elif option.__class__.__name__ == "ModuleRef":
             _shared_write(f, node, f"`{name}` is module state and outlives the run")
 
 
 def _shared(value: Value | None) -> bool:
-    return any(isinstance(option, Container) and option.scope in ("module", "default") for option in options_of(value))
+    return any(
+        isinstance(option, Container) and option.scope in ("module", "default")
+        for option in options_of(value)
+    )
 
 
-def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
+def _store_item(
+    f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None
+) -> None:
     if f.mode in (REGION, PLAIN) and not _holds_ctx(value):
         if _shared(base):
             _shared_write(f, node, f"`{f.segment(target)}` writes to state that outlives the run")
@@ -190,7 +237,9 @@ def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | No
         _shared_write(f, node, f"the global `{name}` is written")
 
 
-def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
+def _mutation(
+    f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None
+) -> None:
     if f.mode not in (REGION, PLAIN):
         return
     if method == "__next__":
@@ -204,7 +253,9 @@ def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args
 def _advance(f: Frame, node: ast.AST, receiver: Value | None) -> None:
     """`next(COUNTER)` of a counter or iterator that lives in a module."""
     call = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    is_global = isinstance(call, ast.Name) and not f.is_local(call.id) and f.owner_of(call.id) is None
+    is_global = (
+        isinstance(call, ast.Name) and not f.is_local(call.id) and f.owner_of(call.id) is None
+    )
     for option in options_of(receiver):
         counter = isinstance(option, Obj) and option.type in ("itertools.count", "itertools.cycle")
         iterator = isinstance(option, Seq) and option.scope == "module"
@@ -215,18 +266,24 @@ def _advance(f: Frame, node: ast.AST, receiver: Value | None) -> None:
 
 def _context_variable(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if f.mode not in (STEP, HOST) and not any(_holds_ctx(value) for value in args.values()):
-        f.effect(node, "RLV205", f"`{f.segment(node)}` uses a context variable, which is not part of the run")
+        f.effect(
+            node,
+            "RLV205",
+            f"`{f.segment(node)}` uses a context variable, which is not part of the run",
+        )
 
 
 def _caches(f: Frame) -> None:
     decl = f.decl
     if decl is None or not decl.decorators:
         return
-    if not (annotations.ctx_parameters(f.m, decl) or decl in f.m.registered or f.journals):
+    if not (hints.ctx_parameters(f.m, decl) or decl in f.m.registered or f.journals):
         return
     for node, head in decl.decorators:
         if isinstance(head, Ext) and head.path in _CACHES:
-            cause = Cause("RLV205", f"`@{f.segment(node)}` keeps results of journaled work in process memory", f.place(node))
+            cause = Cause(
+                "RLV205",
+                f"`@{f.segment(node)}` keeps results of journaled work in process memory",
+                f.place(node),
+            )
             f.m.report(f, node, cause)
-
-

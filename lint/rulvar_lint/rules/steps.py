@@ -26,13 +26,14 @@ from rulvar_lint.core.values import (
     Value,
     options_of,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.ctxcalls import CtxCall
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
-    from rulvar_lint.core.machine import Result
+    from rulvar_lint.core.memory import Result
 
 
 def install(hooks: Hooks) -> None:
@@ -54,7 +55,11 @@ def _nested(f: Frame, node: ast.AST) -> None:
 
 
 def _report_nested(f: Frame, node: ast.AST) -> None:
-    cause = Cause("RLV305", "a step body does journaled work, which is skipped when the step is replayed", f.place(node))
+    cause = Cause(
+        "RLV305",
+        "a step body does journaled work, which is skipped when the step is replayed",
+        f.place(node),
+    )
     f.m.report(f, node, cause)
 
 
@@ -65,7 +70,12 @@ def _step(f: Frame, call: CtxCall, fn: Value | None, result: Result | None) -> N
     if f.mode == STEP:
         return
     expr = call.expr("fn")
-    if result is not None and result.journals and result.frame is not None and result.frame.depth > 0:
+    if (
+        result is not None
+        and result.journals
+        and result.frame is not None
+        and result.frame.depth > 0
+    ):
         _report_nested(f, call.node)
     if isinstance(fn, CtxMember) or (isinstance(fn, Partial) and isinstance(fn.func, CtxMember)):
         _report_nested(f, call.node)
@@ -77,7 +87,11 @@ def _step(f: Frame, call: CtxCall, fn: Value | None, result: Result | None) -> N
         f.m.drop(start, end)
         f.emit(
             call.node,
-            Cause("RLV310", f"`{f.segment(expr)}` is called at once instead of being passed as a function", f.place(call.node)),
+            Cause(
+                "RLV310",
+                f"`{f.segment(expr)}` is called at once instead of being passed as a function",
+                f.place(call.node),
+            ),
             fix=_wrap(f, expr),
         )
         return
@@ -101,28 +115,36 @@ def _is_eager(f: Frame, expr: ast.expr, fn: Value | None) -> bool:
         return True
     if any(isinstance(option, Inst) for option in options):
         return isinstance(expr, ast.Call) and not any(
-            "__call__" in cls.attrs for option in options if isinstance(option, Inst) for cls in [option.decl]
+            "__call__" in cls.attrs
+            for option in options
+            if isinstance(option, Inst)
+            for cls in [option.decl]
         )
+    if any(isinstance(option, Const | Container) for option in options):
+        return True
     if not isinstance(expr, ast.Call):
-        return any(isinstance(option, Const | Container) for option in options)
+        return False
     if any(isinstance(option, Ext) and option.receiver is None for option in options):
         return False
     return _called_value_is_data(f, expr)
 
 
-_MAKERS: Final = frozenset(
-    """functools.partial operator.itemgetter operator.attrgetter operator.methodcaller functools.partialmethod
-    functools.lru_cache functools.cache functools.wraps functools.singledispatch builtins.getattr""".split()
-)
+_MAKERS: Final = names("""functools.partial operator.itemgetter operator.attrgetter
+operator.methodcaller functools.partialmethod functools.lru_cache functools.cache
+functools.wraps functools.singledispatch builtins.getattr""")
 
 
 def _called_value_is_data(f: Frame, expr: ast.Call) -> bool:
     func = expr.func
+    if isinstance(func, ast.Lambda):
+        return True
     callee = _quietly(f, func)
     if isinstance(callee, Ext):
         if callee.path in _MAKERS:
             return False
-        if callee.path[0] != "." and (f.m.catalog.effects(callee.path) or callee.path.partition(".")[0] in f.m.stdlib):
+        if callee.path[0] != "." and (
+            f.m.catalog.effects(callee.path) or callee.path.partition(".")[0] in f.m.stdlib
+        ):
             return True
     if isinstance(callee, Func):
         return _returns_data(callee)
@@ -148,7 +170,7 @@ def _wrap(f: Frame, expr: ast.expr) -> object:
     inner = expr.value if isinstance(expr, ast.Await) else expr
     if any(isinstance(n, ast.Await | ast.Yield | ast.NamedExpr) for n in ast.walk(inner)):
         return None
-    text = ast.get_source_segment(f.module.source.text, inner)
+    text = f.module.source.segment(inner)
     if text is None:
         return None
     return ("safe", "Pass a function", [(expr, f"lambda: {text}")], "replace")
@@ -190,7 +212,14 @@ _HANDLES: Final = {
     "aiohttp.ClientSession": "a client",
     "hashlib.Hash": "a hash object",
 }
-_ITERATORS: Final = {"gen": "a generator", "map": "a map", "filter": "a filter", "zip": "a zip", "iter": "an iterator", "keys": "a view of a mapping"}
+_ITERATORS: Final = {
+    "gen": "a generator",
+    "map": "a map",
+    "filter": "a filter",
+    "zip": "a zip",
+    "iter": "an iterator",
+    "keys": "a view of a mapping",
+}
 
 
 def _result(f: Frame, call: CtxCall, fn: Value | None, result: Result | None) -> None:
@@ -199,7 +228,10 @@ def _result(f: Frame, call: CtxCall, fn: Value | None, result: Result | None) ->
     for option in options_of(value):
         kind = _unserialisable(option, returns)
         if kind is not None:
-            f.emit(call.node, Cause("RLV405", f"the step returns {kind}, which is not JSON", f.place(call.node)))
+            f.emit(
+                call.node,
+                Cause("RLV405", f"the step returns {kind}, which is not JSON", f.place(call.node)),
+            )
             return
 
 
@@ -269,7 +301,9 @@ def _in_step(f: Frame) -> bool:
 
 
 def _lost(f: Frame, node: ast.AST, what: str) -> None:
-    cause = Cause("RLV306", f"{what} inside a step body is lost when the step is replayed", f.place(node))
+    cause = Cause(
+        "RLV306", f"{what} inside a step body is lost when the step is replayed", f.place(node)
+    )
     assert f.step is not None
     if f.depth == 0 or f.decl is f.step.decl:
         f.m.report(f, node, cause)
@@ -277,12 +311,21 @@ def _lost(f: Frame, node: ast.AST, what: str) -> None:
         f.outward.setdefault("RLV306", cause)
 
 
-def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
-    if _in_step(f) and isinstance(receiver, Container | Union) and is_outer(f, receiver):
+def _mutation(
+    f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None
+) -> None:
+    if _in_step(f) and isinstance(receiver, Container | Union | Unknown) and is_outer(f, receiver):
         _lost(f, node, f"`{method}` on outer data")
 
 
-def _store(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, name: str, value: Value | None) -> None:
+def _store(
+    f: Frame,
+    node: ast.AST,
+    target: ast.AST | None,
+    base: Value | None,
+    name: str,
+    value: Value | None,
+) -> None:
     if not _in_step(f) or not is_outer(f, base):
         return
     assert f.step is not None
@@ -290,7 +333,9 @@ def _store(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, 
         _lost(f, node, f"setting `{name}` of outer data")
 
 
-def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
+def _store_item(
+    f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None
+) -> None:
     if _in_step(f) and is_outer(f, base):
         _lost(f, node, "a write to outer data")
 
@@ -298,6 +343,10 @@ def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, va
 def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | None) -> None:
     if not _in_step(f):
         return
+    if kind == "global":
+        if f.depth == 0 or (f.step is not None and f.decl is f.step.decl):
+            _lost(f, node, f"setting the global `{name}`")
+        return
     owner = f.owner_of(name)
-    if kind == "global" or owner is None or owner.step is not f.step:
+    if owner is None or owner.step is not f.step:
         _lost(f, node, f"setting the {kind} `{name}`")

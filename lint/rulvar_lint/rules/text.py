@@ -20,9 +20,10 @@ from rulvar_lint.core.values import (
     Value,
     merge_taint,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.ctxcalls import CtxCall
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
@@ -36,7 +37,10 @@ def install(hooks: Hooks) -> None:
     hooks.format_spec.append(_format_spec)
     hooks.unknown_call.append(_by_name)
     for kind in ("datetime", "date", "time"):
-        hooks.on_call(f"datetime.{kind}.strftime datetime.{kind}.astimezone datetime.{kind}.__format__", _datetime_method)
+        hooks.on_call(
+            f"datetime.{kind}.strftime datetime.{kind}.astimezone datetime.{kind}.__format__",
+            _datetime_method,
+        )
     hooks.on_call("time.strftime", _strftime)
     hooks.on_call("builtins.format", _format)
     hooks.text.append(_exc_info)
@@ -59,10 +63,9 @@ _STABLE_BASES: Final = (
     "sqlmodel.",
     "msgspec.",
 )
-_INERT_BASES: Final = frozenset(
-    """builtins.object abc.ABC typing.Generic typing.Protocol typing_extensions.Protocol contextlib.AbstractContextManager
-    contextlib.AbstractAsyncContextManager collections.abc.Callable""".split()
-)
+_INERT_BASES: Final = names("""builtins.object abc.ABC typing.Generic typing.Protocol
+typing_extensions.Protocol contextlib.AbstractContextManager
+contextlib.AbstractAsyncContextManager collections.abc.Callable""")
 
 
 def has_default_repr(inst: Inst) -> bool:
@@ -80,12 +83,18 @@ def _repr_is_off(inst: Inst) -> bool:
     for expr in inst.decl.node.decorator_list:
         if isinstance(expr, ast.Call):
             for keyword in expr.keywords:
-                if keyword.arg == "repr" and isinstance(keyword.value, ast.Constant) and keyword.value.value is False:
+                if (
+                    keyword.arg == "repr"
+                    and isinstance(keyword.value, ast.Constant)
+                    and keyword.value.value is False
+                ):
                     return True
     return False
 
 
-_ADDRESS_TYPES: Final = frozenset("builtins.object threading.Lock threading.RLock asyncio.Lock asyncio.Event".split())
+_ADDRESS_TYPES: Final = names(
+    """builtins.object threading.Lock threading.RLock asyncio.Lock asyncio.Event"""
+)
 _ADDRESS_SEQS: Final = frozenset({"gen", "map", "filter", "zip", "iter"})
 
 
@@ -113,7 +122,11 @@ def _identity(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
         if isinstance(value, Obj) and value.type in ("builtins.int", "builtins.float"):
             return
         if args.count() or not isinstance(node, ast.Call):
-            f.effect(node, "RLV202", f"`{f.segment(node)}` differs in every process, because text hashes are salted")
+            f.effect(
+                node,
+                "RLV202",
+                f"`{f.segment(node)}` differs in every process, because text hashes are salted",
+            )
     else:
         f.effect(node, "RLV202", f"`{f.segment(node)}` is a memory address")
 
@@ -133,8 +146,10 @@ def _local(f: Frame, node: ast.AST, what: str) -> None:
 def _constant_text(node: ast.AST | None) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
-    if isinstance(node, ast.JoinedStr) and all(isinstance(part, ast.Constant) for part in node.values):
-        return "".join(part.value for part in node.values if isinstance(part, ast.Constant))
+    if isinstance(node, ast.JoinedStr) and all(
+        isinstance(part, ast.Constant) for part in node.values
+    ):
+        return "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
     return None
 
 
@@ -183,21 +198,37 @@ def _format(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 
 
 def _exc_info(f: Frame, node: ast.AST, value: Value) -> None:
-    if f.mode == REGION and isinstance(value, Obj) and value.type in ("sys.exc_info", "traceback.TracebackException"):
-        f.effect(node, "RLV208", "the text of a traceback holds paths, line numbers and addresses", "warning")
+    if (
+        f.mode == REGION
+        and isinstance(value, Obj)
+        and value.type in ("sys.exc_info", "traceback.TracebackException")
+    ):
+        f.effect(
+            node,
+            "RLV208",
+            "the text of a traceback holds paths, line numbers and addresses",
+            "warning",
+        )
 
 
 # RLV207
 
 
 def _dumps(f: Frame, node: ast.AST, args: Args, value: Value) -> Value:
-    """Serialising without sorted keys is remembered, and reported only if it reaches an identity."""
+    """Serialising without sorted keys is remembered, and reported only if it reaches an
+    identity."""
     if f.mode != REGION or not isinstance(node, ast.Call):
         return value
     keys = args.kw.get("sort_keys")
     if (isinstance(keys, Const) and keys.value) or args.rest is not None or "option" in args.kw:
         return value
-    cause = Cause("RLV207", f"`{f.segment(node)}` writes keys in the order they were added", f.place(node), (), "warning")
+    cause = Cause(
+        "RLV207",
+        f"`{f.segment(node)}` writes keys in the order they were added",
+        f.place(node),
+        (),
+        "warning",
+    )
     f.m.unsorted[cause] = node
     return Obj("builtins.str", merge_taint(value.taint, frozenset((cause,))))
 
@@ -210,5 +241,3 @@ def _unsorted(f: Frame, call: CtxCall) -> None:
             for cause in option.taint or ():
                 if cause.code == "RLV207" and cause in f.m.unsorted:
                     f.m.report(f, f.m.unsorted[cause], cause)
-
-

@@ -1,4 +1,4 @@
-"""From findings to diagnostics: the message, the chain as related places, and the edits of a fix."""
+"""From findings to diagnostics: the message, the chain as related places, and the edits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,28 @@ if TYPE_CHECKING:
     from rulvar_lint.core.findings import Finding
 
 _SINKS: Final = {
-    "prompt": "it flows into the prompt of line {line}, which re-keys the call: it is paid again on every resume",
-    "key": "it flows into the key of line {line}, which re-keys the call: it is paid again on every resume",
-    "label": "it flows into the label of line {line}",
-    "deps": "it flows into the deps of line {line}, which re-keys the step: it runs again on every resume",
-    "args": "it flows into the arguments of line {line}, which re-keys the child: it runs again on every resume",
-    "branch": "the branch taken on line {line} can differ on replay",
-    "result": "the recorded result differs between the run and its replay",
+    "prompt": (
+        "it flows into the prompt on {line} and re-keys the call, which is paid again on every "
+        "resume"
+    ),
+    "key": (
+        "it flows into the key on {line} and re-keys the call, which is paid again on every resume"
+    ),
+    "deps": (
+        "it flows into the deps on {line} and re-keys the step, which runs again on every resume"
+    ),
+    "args": (
+        "it flows into the arguments on {line} and re-keys the child, which runs again on every "
+        "resume"
+    ),
+    "identity": (
+        "it is part of the identity of the call on {line}, which is paid again on every resume"
+    ),
+    "label": "it flows into the label on {line}",
+    "branch": "the branch taken on {line} can differ on replay",
+    "result": "the result differs between the run and its replay",
 }
+_ORDER: Final = tuple(_SINKS)
 
 
 def url_of(code: str) -> str:
@@ -34,7 +48,18 @@ def plain(
     """A diagnostic within one line."""
     rule = RULES[code]
     return Diagnostic(
-        path, line, column, line, end_column, code, rule.name, rule.severity, f"{what}; {rule.advice}", url_of(code), (), fix
+        path,
+        line,
+        column,
+        line,
+        end_column,
+        code,
+        rule.name,
+        rule.severity,
+        f"{what}; {rule.advice}",
+        url_of(code),
+        (),
+        fix,
     )
 
 
@@ -64,12 +89,11 @@ def word(finding: Finding) -> Diagnostic:
 
 
 def _worded_sinks(finding: Finding) -> str:
-    parts = []
-    for kind, line in finding.sinks[:1]:
-        text = _SINKS.get(kind)
-        if text is not None:
-            parts.append(text.format(line=line))
-    return "".join(f"; {part}" for part in parts)
+    if not finding.sinks:
+        return ""
+    kind, line = min(finding.sinks, key=lambda sink: (_ORDER.index(sink[0]), sink[1]))
+    where = "the same line" if line == finding.line else f"line {line}"
+    return f"; {_SINKS[kind].format(line=where)}"
 
 
 def _related(finding: Finding) -> tuple[Related, ...]:
@@ -132,11 +156,13 @@ def _edit(finding: Finding, node: ast.AST, text: str, how: str) -> Edit | None:
 
 
 def _matches(finding: Finding, node: ast.AST) -> bool:
-    """Whether the text at a node's position is the node: inside f-strings older parsers are not exact."""
-    if isinstance(node, ast.ExceptHandler):
+    """Whether the text at a node's position is the node: inside f-strings older parsers are not
+    exact.
+    """
+    if isinstance(node, ast.ExceptHandler) or not finding.in_text:
         return True
     source = finding.module.source
-    segment = ast.get_source_segment(source.text, node)
+    segment = source.segment(node)
     if segment is None or not isinstance(node, ast.expr):
         return segment is not None
     try:
@@ -150,13 +176,11 @@ def _argument(finding: Finding, node: ast.AST, text: str, line: int, end: int) -
     """An argument behind the last one of a call."""
     if not isinstance(node, ast.Call):
         return None
-    last: ast.AST | None = None
-    for part in (*node.args, *(keyword.value for keyword in node.keywords)):
-        if last is None or (part.end_lineno or 0, part.end_col_offset or 0) > (last.end_lineno, last.end_col_offset):  # type: ignore[attr-defined]
-            last = part
     path = finding.module.path
-    if last is None:
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    ends = [(part.end_lineno or 0, part.end_col_offset or 0) for part in given]
+    if not ends:
         return Edit(path, line, end - 1, line, end - 1, text)
-    last_line: int = last.end_lineno  # type: ignore[attr-defined]
-    column = finding.module.source.column(last_line, last.end_col_offset)  # type: ignore[attr-defined]
+    last_line, offset = max(ends)
+    column = finding.module.source.column(last_line, offset)
     return Edit(path, last_line, column, last_line, column, f", {text}")

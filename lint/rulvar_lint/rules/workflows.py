@@ -1,4 +1,5 @@
-"""RLV309, RLV311: thunks that see the wrong loop variable, and functions that cannot be workflows."""
+"""RLV309, RLV311: thunks that see the wrong loop variable, and functions that cannot be
+workflows."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.containers import GROWS
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import REGION
+from rulvar_lint.core.freevars import bound_by
 from rulvar_lint.core.values import (
     Container,
     Coro,
@@ -18,10 +20,11 @@ from rulvar_lint.core.values import (
     Union,
     Value,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.calls import Args
-    from rulvar_lint.core.frame import Frame
+    from rulvar_lint.core.arguments import Args
+    from rulvar_lint.core.frame import Frame, Loop
     from rulvar_lint.core.hooks import Hooks
 
 
@@ -64,7 +67,11 @@ def _outlives(f: Frame, func: Func, loop_node: ast.AST) -> None:
     for node, name in func.late:
         if node is loop_node:
             where = func.decl.node
-            cause = Cause("RLV309", f"the function reads `{name}` when it runs, after the loop has moved on", f.place(where))
+            cause = Cause(
+                "RLV309",
+                f"the function reads `{name}` when it runs, after the loop has moved on",
+                f.place(where),
+            )
             f.m.report(f, where, cause, fix=_bind(f, func, name))
             return
 
@@ -79,7 +86,12 @@ def _bind(f: Frame, func: Func, name: str) -> object:
     text = f"{name}={name}"
     if not (args.args or args.posonlyargs):
         return ("safe", f"Bind `{name}` now", [(node, f"lambda {text}")], "keyword")
-    return ("safe", f"Bind `{name}` now", [(args.args[-1] if args.args else args.posonlyargs[-1], f", {text}")], "after")
+    return (
+        "safe",
+        f"Bind `{name}` now",
+        [(args.args[-1] if args.args else args.posonlyargs[-1], f", {text}")],
+        "after",
+    )
 
 
 def _comprehension(f: Frame, node: ast.AST, value: Value, reason: str) -> None:
@@ -95,16 +107,14 @@ def _kept(f: Frame, value: Value | None, born: int, root: ast.AST | None) -> Non
         return
     name = _root(root)
     for loop in f.loops:
-        inside = loop.serial <= born if born >= 0 else _bound_in(f, loop, name)
+        inside = loop.serial <= born if born >= 0 else _bound_in(loop, name)
         if not inside:
             for func in functions:
                 _outlives(f, func, loop.node)
 
 
-def _bound_in(f: Frame, loop: object, name: str) -> bool:
-    from rulvar_lint.core.freevars import bound_by
-
-    return bool(name) and name in bound_by(loop)  # type: ignore[arg-type]
+def _bound_in(loop: Loop, name: str) -> bool:
+    return bool(name) and name in bound_by(loop)
 
 
 def _root(node: ast.AST | None) -> str:
@@ -113,7 +123,9 @@ def _root(node: ast.AST | None) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
+def _mutation(
+    f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None
+) -> None:
     if f.mode != REGION or not f.loops or not isinstance(receiver, Container):
         return
     if args is None:
@@ -127,23 +139,38 @@ def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args
         _kept(f, value_, receiver.born, None)
 
 
-def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
+def _store_item(
+    f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None
+) -> None:
     if f.mode == REGION and f.loops and value is not None:
         born = base.born if isinstance(base, Container) else -1
         _kept(f, value, born, target)
 
 
-def _store(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, name: str, value: Value | None) -> None:
+def _store(
+    f: Frame,
+    node: ast.AST,
+    target: ast.AST | None,
+    base: Value | None,
+    name: str,
+    value: Value | None,
+) -> None:
     if f.mode == REGION and f.loops and value is not None:
         _kept(f, value, -1, target)
 
 
-_KEEPERS: Final = GROWS | frozenset("register submit add_task schedule enqueue subscribe on add_callback add_done_callback start_soon create_task".split())
+_KEEPERS: Final = GROWS | names("""register submit add_task schedule enqueue subscribe on
+add_callback add_done_callback start_soon create_task""")
 
 
 def _unknown_call(f: Frame, node: ast.AST, args: Args) -> None:
     func = node.func if isinstance(node, ast.Call) else None
-    if f.mode != REGION or not f.loops or not isinstance(func, ast.Attribute) or func.attr not in _KEEPERS:
+    if (
+        f.mode != REGION
+        or not f.loops
+        or not isinstance(func, ast.Attribute)
+        or func.attr not in _KEEPERS
+    ):
         return
     for value in args.values():
         _kept(f, value, -1, func)

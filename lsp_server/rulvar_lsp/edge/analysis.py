@@ -7,22 +7,28 @@ is looked at next and the ones between are skipped, since nobody asks for them a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rulvar_lsp.edge.cassettes import CassetteChecker
-from rulvar_lsp.edge.uris import uri_key
+from rulvar_lsp.edge.uris import path_to_uri, uri_key
 from rulvar_lsp.features.cassette import unused_rows
-from rulvar_lsp.features.diagnostics import Finding, lint_findings, run_findings
-from rulvar_lsp.features.outline import Block, find_tests, is_test_file
+from rulvar_lsp.features.diagnostics import NOTICED, Finding, lint_findings, run_findings
+from rulvar_lsp.features.outline import (
+    Block,
+    blocks,
+    find_tests,
+    is_test_file,
+    named_functions,
+)
 from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites, static_calls
 from rulvar_lsp.snapshot import Document, Recorded
-from rulvar_lsp.text import Span
+from rulvar_lsp.text import Span, Text
 
 if TYPE_CHECKING:
     from rulvar_lint import Project, RuleInfo
@@ -32,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 MOST_CHARACTERS = 5_000_000
 # the root of files without a project: a folder that does not exist
-_NOWHERE = os.path.join(tempfile.gettempdir(), f"rulvar-lsp-no-project-{os.getpid()}")
+_NOWHERE = f"/rulvar-lsp-no-project-{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class Analysis:
     findings: tuple[Finding, ...] = ()
     calls: tuple[StaticCall, ...] | None = None  # None: the text does not parse
     tests: tuple[Block, ...] = ()
+    workflows: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +67,10 @@ class View:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings: of the lint and of the runs."""
-        return self.analysis.findings + self.run_findings
+        """All findings: of the lint, and of the runs what the lint does not say already."""
+        ruled = {f.span.line for f in self.analysis.findings if f.is_rule}
+        told = [f for f in self.run_findings if f.code != NOTICED or f.span.line not in ruled]
+        return (*self.analysis.findings, *told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,8 @@ class Analyst:
         self._projects: dict[str, Project | None] = {}  # of the worker thread
         self._overlays: dict[str, Document] = {}  # of the worker thread: path -> text the lint has
         self._cassettes: dict[str, CassetteChecker] = {}  # of the worker thread
+        # of the worker thread: names of the workflows in the last text of a file that parsed
+        self._workflows: dict[str, frozenset[str]] = {}
         self._jobs: dict[str, _Job] = {}
         self._views: dict[str, _Viewed] = {}
         self.revision = 0
@@ -159,6 +170,15 @@ class Analyst:
         place = self._place(document)
         return await asyncio.shield(self._submit(self._fix_all, document, place, unsafe))
 
+    async def candidates(self, root: str) -> list[str]:
+        """The files of a project that the lint would look at, as absolute paths."""
+        return await asyncio.shield(self._submit(self._candidates, root))
+
+    async def look_at_file(self, root: str, path: str) -> View | None:
+        """Look at a file that is not open, None where it cannot be read."""
+        place = Place(root, path)
+        return await asyncio.shield(self._submit(self._look_at_file, place, self._session.recorded))
+
     def _submit(self, work: Any, *args: Any) -> asyncio.Future[Any]:
         future = asyncio.get_running_loop().run_in_executor(self._worker, work, *args)
         future.add_done_callback(_retrieve)
@@ -174,6 +194,10 @@ class Analyst:
         name = "".join(c if c.isalnum() else "_" for c in document.uri)
         return Place(_NOWHERE, f"{_NOWHERE}/{name[-100:]}/{os.path.basename(path or 'untitled.py')}")
 
+    def warm_up(self) -> None:
+        """Import what the first look needs, while the client is busy with its own start."""
+        self._submit(_import_the_lint)
+
     # -- in the worker --------------------------------------------------------------------------
     def _look(self, document: Document, place: Place) -> Analysis:
         if len(document.text.source) > MOST_CHARACTERS:
@@ -181,7 +205,8 @@ class Analyst:
         if document.language != "python":
             return Analysis(document, self._cassette_findings(document))
         path = place.path
-        found_tests = find_tests(document.text) if is_test_file(path) else ()
+        outline = blocks(document.text)
+        found_tests = find_tests(outline) if is_test_file(path) else ()
         try:
             project = self._project(place.root)
             if project is None:
@@ -191,12 +216,42 @@ class Analyst:
                 self._overlays[path] = document
             found = project.check_file(path)
             parsed = not any(d.code == "RLV001" for d in found)
-            calls = static_calls(document.text, project.ctx_calls(path)) if parsed else None
+            calls = static_calls(outline, project.ctx_calls(path)) if parsed else None
             findings = lint_findings(document, found, place.absolute)
-            return Analysis(document, findings, calls, found_tests)
+            if parsed:
+                self._workflows[path] = frozenset(w.name for w in project.workflows(path))
+            workflows = named_functions(outline, self._workflows.get(path, frozenset()))
+            return Analysis(document, findings, calls, found_tests, workflows)
         except Exception:
             logger.exception("the lint failed on %s", document.uri)
             return Analysis(document, tests=found_tests)
+
+    def _candidates(self, root: str) -> list[str]:
+        project = self._project(root)
+        if project is None:
+            return []
+        return sorted(os.path.join(root, path) for path in project.candidates() if path.endswith(".py"))
+
+    def _look_at_file(self, place: Place, recorded: Recorded) -> View | None:
+        try:
+            with open(place.path, encoding="utf-8", newline="") as file:
+                text = Text(file.read())
+            changed = os.stat(place.path).st_mtime
+        except (OSError, ValueError):
+            return None
+        document = Document(path_to_uri(place.path), place.path, None, text, changed_at=changed)
+        project = self._project(place.root)
+        if project is None:
+            return None
+        try:
+            found = project.check_file(place.path)
+            outline = blocks(text)
+            calls = static_calls(outline, project.ctx_calls(place.path))
+        except Exception:
+            logger.exception("the lint failed on %s", document.uri)
+            return None
+        findings = lint_findings(document, found, place.absolute)
+        return _view(Analysis(document, findings, calls, find_tests(outline)), recorded)
 
     def _cassette_findings(self, document: Document) -> tuple[Finding, ...]:
         checker = self._cassettes.setdefault(document.uri, CassetteChecker())
@@ -223,6 +278,7 @@ class Analyst:
 
     def _drop(self, uri: str, place: Place) -> None:
         self._cassettes.pop(uri, None)
+        self._workflows.pop(place.path, None)
         if self._overlays.pop(place.path, None) is not None:
             project = self._projects.get(place.root)
             if project is not None:
@@ -290,3 +346,8 @@ def _rule_info(code: str) -> RuleInfo | None:
     from rulvar_lint import rule_info
 
     return rule_info(code)
+
+
+def _import_the_lint() -> None:
+    with contextlib.suppress(ImportError):
+        import rulvar_lsp.report  # noqa: F401

@@ -5,10 +5,11 @@ from __future__ import annotations
 from lsprotocol import types as lsp
 
 from rulvar_lsp.edge.client import Client
-from rulvar_lsp.edge.commands import COMMANDS
+from rulvar_lsp.edge.command_names import COMMANDS
 from rulvar_lsp.edge.settings import SECTION
-from rulvar_lsp.features.code_actions import KINDS
+from rulvar_lsp.features.action_kinds import KINDS
 
+NAME = "rulvar-lsp"
 WATCHED = (
     "**/*.py",
     "**/pyproject.toml",
@@ -37,6 +38,7 @@ def server_capabilities(client: Client) -> lsp.ServerCapabilities:
         hover_provider=True,
         definition_provider=True,
         references_provider=True,
+        document_symbol_provider=lsp.DocumentSymbolOptions(label="rulvar"),
         document_link_provider=lsp.DocumentLinkOptions(resolve_provider=False),
         execute_command_provider=None
         if client.owns_commands

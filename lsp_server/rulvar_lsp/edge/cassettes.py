@@ -78,9 +78,9 @@ class Rules:
     @classmethod
     def load(cls) -> Rules:
         """Import the engine's part that is needed."""
+        from rulvar.contracts.redaction import find_secrets
         from rulvar.kernel.keys import SUPPORTED_HASH_VERSIONS
         from rulvar.testing import cassette_shape as shape
-        from rulvar.contracts.redaction import find_secrets
 
         return cls(
             shape.check_header,

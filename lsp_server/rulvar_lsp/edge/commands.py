@@ -7,39 +7,40 @@ field.
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
 
+from rulvar_lsp.edge.command_names import CANCEL, EXPLAIN, OPEN, RUN, RUN_RECORDED, SHOW_DIAGRAM, SHOW_RESULT
 from rulvar_lsp.edge.documents import view_of
-from rulvar_lsp.edge.protocol import INVALID_PARAMS, ResponseFault
+from rulvar_lsp.edge.protocol import INVALID_PARAMS, REQUEST_FAILED, ResponseFault
+from rulvar_lsp.edge.runner import make_cache_folder
 from rulvar_lsp.edge.uris import path_to_uri, uri_to_path
 from rulvar_lsp.features.recorded import site_markdown
 
 if TYPE_CHECKING:
-    from rulvar_lsp.edge.server import RulvarServer
+    from rulvar_lsp.edge.workbench import Workbench
 
 logger = logging.getLogger(__name__)
 
-RUN = "rulvar.replayStrict"
-CANCEL = "rulvar.cancelRun"
-EXPLAIN = "rulvar.explainMiss"
-OPEN = "rulvar.openFile"
-SHOW_RESULT = "rulvar.showResult"
-COMMANDS = (RUN, CANCEL, EXPLAIN, OPEN, SHOW_RESULT)
+
+DIAGRAM_FOLDER = os.path.join(".rulvar_cache", "diagrams")
 
 
 class CommandBoard:
     """Carries commands out."""
 
-    def __init__(self, server: RulvarServer) -> None:
-        self._server = server
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
         self._table = {
             RUN: self._run,
+            RUN_RECORDED: self._run_recorded,
             CANCEL: self._cancel,
             EXPLAIN: self._explain,
             OPEN: self._open,
             SHOW_RESULT: self._show_result,
+            SHOW_DIAGRAM: self._show_diagram,
         }
 
     async def execute(self, raw: Any) -> Any:
@@ -61,50 +62,71 @@ class CommandBoard:
     async def _run(self, argument: dict[str, Any], token: int | str | None) -> dict[str, Any]:
         path = _path(argument, RUN)
         test = _text(argument, "test", RUN)
-        return await self._server.runs.run(path, test, token, argument.get("quiet") is True)
+        return await self._bench.runs.run([(path, test)], token, argument.get("quiet") is True)
+
+    async def _run_recorded(self, argument: dict[str, Any], token: int | str | None) -> dict[str, Any]:
+        tests = await self._bench.answers.recorded_by(argument)
+        return await self._bench.runs.run([(t["path"], t["test"]) for t in tests], token)
 
     async def _cancel(self, argument: dict[str, Any], token: int | str | None) -> bool:
         path = _path(argument, CANCEL) if argument.get("uri") or argument.get("path") else None
-        return self._server.runs.cancel(path, _text(argument, "test", CANCEL))
+        return self._bench.runs.cancel(path, _text(argument, "test", CANCEL))
 
     async def _explain(self, argument: dict[str, Any], token: int | str | None) -> str | None:
         uri = _text(argument, "uri", EXPLAIN) or ""
         line, column = _number(argument, "line", EXPLAIN), _number(argument, "column", EXPLAIN)
-        document = self._server.session.document(uri)
+        document = self._bench.session.document(uri)
         if document is None:
             return None
-        view = await view_of(self._server, document)
+        view = await view_of(self._bench, document)
         for site in view.placed:
             if site.span.contains(line, column):
                 text = site_markdown(site)
-                self._server.show(lsp.MessageType.Info, self._server.convert.plain(text))
+                self._bench.show(lsp.MessageType.Info, self._bench.convert.plain(text))
                 return text
         return None
 
     async def _open(self, argument: dict[str, Any], token: int | str | None) -> bool:
         path = _path(argument, OPEN)
         line = max(0, _number(argument, "line", OPEN) - 1)
-        if not self._server.session.client.can_show_document:
-            self._server.show(lsp.MessageType.Info, f"{path}:{line + 1}")
+        if not self._bench.session.client.can_show_document:
+            self._bench.show(lsp.MessageType.Info, f"{path}:{line + 1}")
             return False
         place = lsp.Position(line=line, character=0)
         params = lsp.ShowDocumentParams(
             uri=path_to_uri(path), take_focus=True, selection=lsp.Range(start=place, end=place)
         )
-        shown = await self._server.protocol.ask(lsp.WINDOW_SHOW_DOCUMENT, params)
+        shown = await self._bench.protocol.ask(lsp.WINDOW_SHOW_DOCUMENT, params)
         return isinstance(shown, dict) and shown.get("success") is True
+
+    async def _show_diagram(self, argument: dict[str, Any], token: int | str | None) -> str | None:
+        uri, name = _text(argument, "uri", SHOW_DIAGRAM), _text(argument, "machine", SHOW_DIAGRAM)
+        found = self._bench.answers.diagram(uri or "", name or "")
+        if found is None:
+            return None
+        document, mermaid = found
+        if document.path is not None:
+            path = os.path.join(self._bench.session.root_of(document.path), DIAGRAM_FOLDER, f"{name}.md")
+            try:
+                make_cache_folder(os.path.dirname(path))
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(f"# {name}\n\n```mermaid\n{mermaid}```\n")
+            except OSError as error:
+                raise ResponseFault(REQUEST_FAILED, f"{path}: {error.strerror}") from None
+            await self._open({"path": path}, token)
+        return mermaid
 
     async def _show_result(self, argument: dict[str, Any], token: int | str | None) -> str:
         path, test = _path(argument, SHOW_RESULT), _text(argument, "test", SHOW_RESULT)
         runs = [
             run
-            for run in self._server.session.recorded.tests_in.get(path, ())
+            for run in self._bench.session.recorded.tests_in.get(path, ())
             if test is None or run.function == test
         ]
         lines = [f"{run.name}: {run.run.outcome}, {run.created_at}" for run in runs]
         lines += [run.run.message for run in runs if run.run.message]
         text = "\n".join(lines) or "no run is known"
-        self._server.show(lsp.MessageType.Info, text)
+        self._bench.show(lsp.MessageType.Info, text)
         return text
 
 

@@ -16,6 +16,7 @@ from rulvar_lsp.features.diagnostics import Finding, TextEdit
 from rulvar_lsp.features.hover import HoverText
 from rulvar_lsp.features.inlay_hints import Hint
 from rulvar_lsp.features.lenses import Lens
+from rulvar_lsp.features.machines import Machine
 from rulvar_lsp.snapshot import Document
 from rulvar_lsp.text import Span, Text
 
@@ -121,6 +122,27 @@ class Converter:
         return lsp.CodeLens(
             range=self.range(document.text, lens.span),
             command=lsp.Command(title=lens.title, command=lens.command, arguments=[lens.argument]),
+        )
+
+    def machine(self, document: Document, machine: Machine) -> lsp.DocumentSymbol:
+        """A state machine with its transitions."""
+        text = document.text
+        return lsp.DocumentSymbol(
+            name=machine.name,
+            detail="state machine",
+            kind=lsp.SymbolKind.Class,
+            range=self.range(text, machine.span),
+            selection_range=self.range(text, machine.name_span),
+            children=[
+                lsp.DocumentSymbol(
+                    name=one.method,
+                    detail=one.arrow,
+                    kind=lsp.SymbolKind.Event,
+                    range=self.range(text, one.span),
+                    selection_range=self.range(text, one.name_span),
+                )
+                for one in machine.transitions
+            ],
         )
 
     def hover(self, document: Document, hover: HoverText) -> lsp.Hover:

@@ -19,7 +19,7 @@ from rulvar_lsp.text import Span
 
 if TYPE_CHECKING:
     from rulvar_lsp.edge.analysis import View
-    from rulvar_lsp.edge.server import RulvarServer
+    from rulvar_lsp.edge.workbench import Workbench
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ _OTHERS_DELAY_SECONDS = 0.4
 class DocumentSync:
     """Keeps the session's documents what the client has, and publishes what is found in them."""
 
-    def __init__(self, server: RulvarServer) -> None:
-        self._server = server
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
         self._publishing: dict[str, asyncio.Task[None]] = {}
         self._last_seconds: dict[str, float] = {}
         self._others: asyncio.Task[None] | None = None
@@ -41,51 +41,54 @@ class DocumentSync:
     def did_open(self, params: lsp.DidOpenTextDocumentParams) -> None:
         """Open a document."""
         item = params.text_document
-        document = self._server.session.open(item.uri, str(item.language_id), item.version, item.text)
-        self._server.analyst.edited(document)
+        document = self._bench.session.open(item.uri, str(item.language_id), item.version, item.text)
+        self._bench.analyst.edited(document)
+        self._bench.workspace_check.opened(document)
         self.publish(document)
 
     def did_change(self, params: lsp.DidChangeTextDocumentParams) -> None:
         """Apply changes."""
         changes = [_change(change) for change in params.content_changes]
         identifier = params.text_document
-        document = self._server.session.change(identifier.uri, identifier.version, changes)
+        document = self._bench.session.change(identifier.uri, identifier.version, changes)
         if document is None:
             logger.warning("ignored a change of a document that is not open: %s", identifier.uri)
             return
-        self._server.analyst.edited(document)
+        self._bench.analyst.edited(document)
+        self._bench.workspace_check.soon()
         self.publish(document)
 
     def did_save(self, params: lsp.DidSaveTextDocumentParams) -> None:
         """Run the tests of a saved test file where that is switched on."""
-        document = self._server.session.document(params.text_document.uri)
+        document = self._bench.session.document(params.text_document.uri)
         if document is not None:
-            self._server.saved(document)
+            self._bench.saved(document)
 
     def did_close(self, params: lsp.DidCloseTextDocumentParams) -> None:
         """Close a document and take its diagnostics back."""
-        document = self._server.session.close(params.text_document.uri)
+        document = self._bench.session.close(params.text_document.uri)
         if document is None:
             return
         key = uri_key(document.uri)
         if (task := self._publishing.pop(key, None)) is not None:
             task.cancel()
         self._last_seconds.pop(key, None)
-        self._server.analyst.closed(document)
-        if not self._server.session.client.pulls_diagnostics:
+        self._bench.analyst.closed(document)
+        self._bench.workspace_check.soon()
+        if not self._bench.session.client.pulls_diagnostics:
             self.send(document.uri, None, [])
             self._publish_others(None)
 
     # -- push -----------------------------------------------------------------------------------
     def publish(self, document: Document, *, others: bool = True) -> None:
         """Push the document's diagnostics soon; a newer text replaces this one."""
-        if self._server.session.client.pulls_diagnostics or not is_analysed(document):
+        if self._bench.session.client.pulls_diagnostics or not is_analysed(document):
             return
         key = uri_key(document.uri)
         if (task := self._publishing.get(key)) is not None:
             task.cancel()
         work = self._publish(document, others)
-        self._publishing[key] = self._server.protocol.spawn(work, "diagnostics")
+        self._publishing[key] = self._bench.protocol.spawn(work, "diagnostics")
 
     async def _publish(self, document: Document, others: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -93,15 +96,15 @@ class DocumentSync:
         last = self._last_seconds.get(key, 0.0)
         if last > _SLOW_SECONDS:  # a big file: let a burst of typing pass
             await asyncio.sleep(min(last, _MOST_DEBOUNCE_SECONDS))
-        await self._server.know_reports(document)
+        await self._bench.know_reports(document)
         started = loop.time()
         try:
-            view = await self._server.analyst.view(document, fresh=True)
+            view = await self._bench.analyst.view(document, fresh=True)
         except Superseded:
             return
         self._last_seconds[key] = loop.time() - started
-        self._server.show_configuration_faults()
-        if self._server.session.document(document.uri) is document:
+        self._bench.show_configuration_faults()
+        if self._bench.session.document(document.uri) is document:
             self.send(document.uri, document.version, self.shown(view))
             if others:
                 self._publish_others(document)
@@ -110,24 +113,24 @@ class DocumentSync:
         """What was found in other open files may have changed with this one."""
         if self._others is not None:
             self._others.cancel()
-        self._others = self._server.protocol.spawn(self._push_others(edited), "diagnostics")
+        self._others = self._bench.protocol.spawn(self._push_others(edited), "diagnostics")
 
     async def _push_others(self, edited: Document | None) -> None:
         await asyncio.sleep(_OTHERS_DELAY_SECONDS)
-        for document in self._server.session.documents:
+        for document in self._bench.session.documents:
             if edited is None or document.uri != edited.uri:
                 self.publish(document, others=False)
 
     def shown(self, view: View) -> list[lsp.Diagnostic]:
         """The diagnostics of a view that the settings let through."""
         document = view.document
-        if not self._server.session.settings_for(document.path).diagnostics:
+        if not self._bench.session.settings_for(document.path).diagnostics:
             return []
-        return self._server.convert.diagnostics(document, view.findings)
+        return self._bench.convert.diagnostics(document, view.findings)
 
     def send(self, uri: str, version: int | None, found: list[lsp.Diagnostic]) -> None:
         """Push diagnostics."""
-        self._server.protocol.notify(
+        self._bench.protocol.notify(
             lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS,
             lsp.PublishDiagnosticsParams(uri=uri, version=version, diagnostics=found),
         )
@@ -135,16 +138,16 @@ class DocumentSync:
     # -- pull -----------------------------------------------------------------------------------
     async def pull(self, params: lsp.DocumentDiagnosticParams) -> lsp.DocumentDiagnosticReport:
         """Answer with the document's diagnostics, or that they are what they were."""
-        document = self._server.session.document(params.text_document.uri)
+        document = self._bench.session.document(params.text_document.uri)
         if document is None or not is_analysed(document):
             return lsp.RelatedFullDocumentDiagnosticReport(items=[])
-        await self._server.know_reports(document)
+        await self._bench.know_reports(document)
         try:
-            view = await self._server.analyst.view(document, fresh=True)
+            view = await self._bench.analyst.view(document, fresh=True)
         except Superseded:
             raise _again() from None
-        self._server.show_configuration_faults()
-        if self._server.session.document(document.uri) is not document:
+        self._bench.show_configuration_faults()
+        if self._bench.session.document(document.uri) is not document:
             raise _again()
         items = self.shown(view)
         known = hashlib.sha256(repr(items).encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -154,10 +157,11 @@ class DocumentSync:
 
     def refresh_all(self) -> None:
         """Results changed without an edit: push, or ask the client to pull, again."""
-        if self._server.session.client.pulls_diagnostics:
-            self._server.refresh(lsp.WORKSPACE_DIAGNOSTIC_REFRESH)
+        self._bench.workspace_check.soon()
+        if self._bench.session.client.pulls_diagnostics:
+            self._bench.refresh(lsp.WORKSPACE_DIAGNOSTIC_REFRESH)
         else:
-            for document in self._server.session.documents:
+            for document in self._bench.session.documents:
                 self.publish(document, others=False)
 
 
@@ -174,20 +178,20 @@ def is_cassette_file(document: Document) -> bool:
     return path is not None and path.endswith(".jsonl") and is_cassette(document.text)
 
 
-def current(server: RulvarServer, uri: str) -> Document | None:
+def current(bench: Workbench, uri: str) -> Document | None:
     """The open document that features look at, None for one that has no features."""
-    document = server.session.document(uri)
+    document = bench.session.document(uri)
     return document if document is not None and is_analysed(document) else None
 
 
-async def view_of(server: RulvarServer, document: Document) -> View:
+async def view_of(bench: Workbench, document: Document) -> View:
     """Look at the document; an answer for a text that is gone is refused."""
-    await server.know_reports(document)
+    await bench.know_reports(document)
     try:
-        view = await server.analyst.view(document)
+        view = await bench.analyst.view(document)
     except Superseded:
         raise modified() from None
-    if server.session.document(document.uri) is not document:
+    if bench.session.document(document.uri) is not document:
         raise modified()
     return view
 

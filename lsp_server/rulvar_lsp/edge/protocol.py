@@ -87,6 +87,7 @@ class RulvarProtocol(LanguageServerProtocol):
         self._tasks: dict[int | str, asyncio.Future[Any]] = {}
         self._asked: dict[str, asyncio.Future[Any]] = {}
         self._ids = itertools.count(1)
+        self._pending: Callable[[], None] | None = None
 
     def _register_builtin_features(self) -> None:
         """pygls' own handlers are not used: they keep documents in another way."""
@@ -96,6 +97,16 @@ class RulvarProtocol(LanguageServerProtocol):
         """Read from `inbox` and write to `out` from now on."""
         self.inbox = inbox
         self._out = out
+
+    def after_first_answer(self, work: Callable[[], None]) -> None:
+        """Do this once the answer that is being made has been written, and before any other message."""
+        self._pending = work
+        asyncio.get_running_loop().call_soon(self._do_pending)
+
+    def _do_pending(self) -> None:
+        work, self._pending = self._pending, None
+        if work is not None:
+            work()
 
     def drain(self) -> None:
         """Handle every message that has arrived; at the end of input, exit."""
@@ -116,6 +127,7 @@ class RulvarProtocol(LanguageServerProtocol):
     # -- incoming -------------------------------------------------------------------------------
     def receive(self, message: dict[str, Any]) -> None:
         """Handle one message of the client."""
+        self._do_pending()
         method, msg_id = message.get("method"), message.get("id")
         if not isinstance(method, str):
             if "id" in message and ("result" in message or "error" in message):

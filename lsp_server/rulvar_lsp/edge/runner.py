@@ -120,7 +120,7 @@ class Run:
         started = time.monotonic()
         with tempfile.NamedTemporaryFile(prefix="rulvar-run-") as output:
             try:
-                _prepare(request.report_path)
+                make_cache_folder(os.path.dirname(request.report_path))
                 self.process = await self._start(output)
             except OSError as error:
                 what = error.strerror or str(error)
@@ -197,9 +197,8 @@ class Run:
         return Result(status, summary, output, self.request.report_path, seconds)
 
 
-def _prepare(report_path: str) -> None:
-    """Make the folder of the reports, ignored by git like every tool's cache."""
-    folder = os.path.dirname(report_path)
+def make_cache_folder(folder: str) -> None:
+    """Make a folder below `.rulvar_cache`, which git ignores as it does every tool's cache."""
     os.makedirs(folder, exist_ok=True)
     ignore = os.path.join(os.path.dirname(folder), ".gitignore")
     if not os.path.exists(ignore):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
@@ -15,11 +16,11 @@ from rulvar_lsp.edge.protocol import REQUEST_FAILED, ResponseFault
 from rulvar_lsp.edge.runner import Request, Result, Run, child_environment, find_interpreter
 from rulvar_lsp.edge.uris import path_to_uri
 from rulvar_lsp.edge.warm import WarmRunner, WarmRunners
-from rulvar_lsp.features.recorded import call_label, counts
+from rulvar_lsp.features.recorded import counts, miss_sentence
 from rulvar_lsp.snapshot import RecordedTest
 
 if TYPE_CHECKING:
-    from rulvar_lsp.edge.server import RulvarServer
+    from rulvar_lsp.edge.workbench import Workbench
 
 logger = logging.getLogger(__name__)
 
@@ -29,53 +30,50 @@ UNTRUSTED = (
 )
 _TEST_NAME = re.compile(r"[^\W\d]\w*(::[^\W\d]\w*)*(\[.*\])?", re.DOTALL)
 
-Key = tuple[str, str | None]
+Target = tuple[str, str | None]  # a file or folder, and a test in it
 
 
 class RunBoard:
     """The runs that are going on."""
 
-    def __init__(self, server: RulvarServer) -> None:
-        self._server = server
-        self._running: dict[Key, Run] = {}
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._running: dict[tuple[Target, ...], Run] = {}
         self._warm = WarmRunners()
 
     async def run(
-        self, path: str, test: str | None, token: int | str | None = None, quiet: bool = False
+        self, targets: Sequence[Target], token: int | str | None = None, quiet: bool = False
     ) -> dict[str, Any]:
-        """Run replay-strict on a test (`TestCart::test_empty`), or on the whole file, and return
-        how it went. Raises `ResponseFault` when running is not allowed or not possible.
+        """Run replay-strict on tests (`TestCart::test_empty`), whole files or folders, and return how it
+        went. Raises `ResponseFault` when running is not allowed or not possible.
         """
-        request = self._request(path, test)
-        key = (path, test)
+        key = tuple(targets)
+        title = _title(key)
+        request = self._request(key)
         if key in self._running:
-            self._server.show(lsp.MessageType.Info, f"{_title(path, test)} is running already")
+            self._bench.show(lsp.MessageType.Info, f"{title} is running already")
             return {"ok": False, "status": "running", "summary": "running already", "tests": []}
         warm = self._warm_runner(request)
         run = self._running[key] = Run(request, warm)
         bar = None
         said = "ended"
         try:
-            bar = await self._server.bars.begin(
-                f"replay-strict {_title(path, test)}",
-                run.cancel,
-                token,
-                self._server.session.client.has_progress,
-            )
+            can_create = self._bench.session.client.has_progress
+            bar = await self._bench.bars.begin(f"replay-strict {title}", run.cancel, token, can_create)
             result = await run.finish(
-                lambda s: self._server.bars.report(bar, f"{s:.0f} s") if s >= 1 else None
+                lambda s: self._bench.bars.report(bar, f"{s:.0f} s") if s >= 1 else None
             )
             said = result.status
-            return await self._finished(path, test, result, quiet)
+            return await self._finished(key, result, quiet)
         finally:
             run.kill()
             if warm is not None:
                 warm.busy = False
             self._running.pop(key, None)
-            self._server.bars.end(bar, said)
+            self._bench.bars.end(bar, said)
 
     def _warm_runner(self, request: Request) -> WarmRunner | None:
-        if not self._server.session.settings_for(request.root).warm_runner:
+        if not self._bench.session.settings_for(request.root).warm_runner:
             return None
         environ = child_environment(os.environ)
         warm = self._warm.take(request.interpreter, request.root, environ)
@@ -84,11 +82,11 @@ class RunBoard:
         return warm
 
     def cancel(self, path: str | None, test: str | None) -> bool:
-        """Cancel the run of a test, of a file, or every run; says whether there was one."""
+        """Cancel the runs of a test, of a file, or every run; says whether there was one."""
         chosen = [
             run
-            for (its_path, its_test), run in self._running.items()
-            if (path is None or path == its_path) and (test is None or test == its_test)
+            for key, run in self._running.items()
+            if any(path in (None, p) and (test is None or test == t) for p, t in key)
         ]
         for run in chosen:
             run.cancel()
@@ -101,33 +99,31 @@ class RunBoard:
             run.kill()
         self._warm.stop_all()
 
-    def _request(self, path: str, test: str | None) -> Request:
-        session = self._server.session
+    def _request(self, targets: tuple[Target, ...]) -> Request:
+        session = self._bench.session
         if not session.trusted:
-            self._server.show(lsp.MessageType.Warning, UNTRUSTED)
+            self._bench.show(lsp.MessageType.Warning, UNTRUSTED)
             raise ResponseFault(REQUEST_FAILED, UNTRUSTED)
-        if test is not None and not _TEST_NAME.fullmatch(test):
-            raise ResponseFault(REQUEST_FAILED, f"{test!r} is not the name of a test")
-        if not os.path.isfile(path):
-            raise ResponseFault(REQUEST_FAILED, f"{path}: no such file; save it first")
+        if not targets:
+            raise ResponseFault(REQUEST_FAILED, "no test is known to run here")
+        for path, test in targets:
+            if test is not None and not _TEST_NAME.fullmatch(test):
+                raise ResponseFault(REQUEST_FAILED, f"{test!r} is not the name of a test")
+            if not (os.path.isfile(path) or (test is None and os.path.isdir(path))):
+                raise ResponseFault(REQUEST_FAILED, f"{path}: no such file; save it first")
+        path = targets[0][0]
         root, settings = session.root_of(path), session.settings_for(path)
         interpreter = find_interpreter(root, settings.interpreter, os.environ)
         if interpreter is None:
             raise ResponseFault(REQUEST_FAILED, f"no Python interpreter for {root}; set rulvar.interpreter")
-        node_id = path if test is None else f"{path}::{test}"
-        return Request(root, (node_id,), interpreter, settings.pytest_args, settings.run_timeout_seconds)
+        node_ids = tuple(path if test is None else f"{path}::{test}" for path, test in targets)
+        return Request(root, node_ids, interpreter, settings.pytest_args, settings.run_timeout_seconds)
 
-    async def _finished(self, path: str, test: str | None, result: Result, quiet: bool) -> dict[str, Any]:
-        await self._server.look_for_reports()
-        title = _title(path, test)
-        runs = sorted(
-            (
-                t
-                for t in self._server.session.recorded.tests_in.get(path, ())
-                if t.report == result.report_path and (test is None or test in (t.name, t.function))
-            ),
-            key=lambda t: t.run.line,
-        )
+    async def _finished(self, targets: tuple[Target, ...], result: Result, quiet: bool) -> dict[str, Any]:
+        await self._bench.look_for_reports()
+        title = _title(targets)
+        ran = [t for t in self._bench.session.recorded.tests if t.report == result.report_path]
+        runs = sorted(ran, key=lambda t: (t.file, t.run.line))
         if result.status in ("passed", "failed") and not runs:
             logger.warning("the run of %s wrote no report of it: %s", title, result.report_path)
         said = counts(call for t in runs for call in t.run.calls) or result.summary
@@ -136,7 +132,7 @@ class RunBoard:
         if not quiet:
             good = result.ok or result.status == "cancelled"
             kind = lsp.MessageType.Info if good else lsp.MessageType.Error
-            self._server.show(kind, f"replay-strict {title}: {result.status} ({said})")
+            self._bench.show(kind, f"replay-strict {title}: {result.status} ({said})")
         if not result.ok:
             logger.info("output of %s:\n%s", title, result.output)
         return {
@@ -153,6 +149,7 @@ class RunBoard:
         """One test of a result, as data for a client with a test view."""
         missed = [c for c in test.run.calls if c.served in ("miss", "exhausted")]
         return {
+            "uri": path_to_uri(test.file),
             "name": test.name,
             "outcome": test.run.outcome,
             "message": test.run.message,
@@ -163,11 +160,7 @@ class RunBoard:
                     "uri": path_to_uri(test.absolute(call.site.file)),
                     "line": call.site.line - 1,
                     "character": call.site.column - 1,
-                    "message": call.message or call_label(call),
-                    "differences": [
-                        {"path": d.path, "recorded": d.recorded, "actual": d.actual}
-                        for d in (call.nearest.differences if call.nearest else ())
-                    ],
+                    "message": miss_sentence(call),
                 }
                 for call in missed
                 if call.site is not None
@@ -175,5 +168,7 @@ class RunBoard:
         }
 
 
-def _title(path: str, test: str | None) -> str:
-    return test or os.path.basename(path)
+def _title(targets: tuple[Target, ...]) -> str:
+    if len(targets) > 1:
+        return f"{len(targets)} tests"
+    return next((test or os.path.basename(path) for path, test in targets), "")

@@ -1,43 +1,37 @@
-"""The server: wiring, life cycle, and the loop that never stops for a document."""
+"""The server's life: the first answer, the loop that never stops for a document, the end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Any, BinaryIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
-from rulvar_lsp.edge.analysis import Analyst
-from rulvar_lsp.edge.answers import Answers
-from rulvar_lsp.edge.capabilities import registrations, server_capabilities
+from rulvar_lsp.edge.capabilities import NAME, server_capabilities
 from rulvar_lsp.edge.client import Client
-from rulvar_lsp.edge.commands import CommandBoard
-from rulvar_lsp.edge.convert import Converter
-from rulvar_lsp.edge.documents import DocumentSync
 from rulvar_lsp.edge.logs import ClientLog
-from rulvar_lsp.edge.progress import ProgressBoard
-from rulvar_lsp.edge.protocol import ResponseFault, RulvarProtocol
-from rulvar_lsp.edge.reports import ReportStore, Scan
-from rulvar_lsp.edge.runs import RunBoard
-from rulvar_lsp.edge.session import PROJECT_FILE, Session
-from rulvar_lsp.edge.settings import SECTION, Settings, read_settings
+from rulvar_lsp.edge.protocol import RulvarProtocol
+from rulvar_lsp.edge.session import Session
+from rulvar_lsp.edge.settings import Settings, read_settings
 from rulvar_lsp.edge.transport import Inbox
 from rulvar_lsp.edge.uris import path_to_uri, uri_to_path
-from rulvar_lsp.edge.watching import Watcher
-from rulvar_lsp.features.outline import is_test_file
-from rulvar_lsp.snapshot import Document
-from rulvar_lsp.text import Text
+
+if TYPE_CHECKING:
+    from rulvar_lsp.edge.workbench import Workbench
 
 logger = logging.getLogger(__name__)
 
-NAME = "rulvar-lsp"
+# Each look at a file leaves a syntax tree behind, which has cycles. Rarer collections are a little faster and let
+# tens of megabytes of them pile up; measured with `tests/bench/bench_lsp.py --memory`.
+_GC_THRESHOLDS = (5_000, 5, 5)
 
 
 class RulvarServer(LanguageServer):
@@ -48,107 +42,61 @@ class RulvarServer(LanguageServer):
     def __init__(self, version: str) -> None:
         super().__init__(NAME, version, protocol_cls=RulvarProtocol, converter_factory=default_converter)
         self.session = Session()
-        self.analyst = Analyst(self.session)
-        self.documents = DocumentSync(self)
-        self.answers = Answers(self)
-        self.bars = ProgressBoard(self.protocol)
-        self.runs = RunBoard(self)
-        self.commands = CommandBoard(self)
-        self.watcher = Watcher(self)
-        self.convert = Converter(self.session.client)
-        self.reports = ReportStore()
+        self.workbench: Workbench | None = None
         self.exit_code: int | None = None
         self._stopped: asyncio.Event | None = None
-        self._scanning = asyncio.Lock()
-        self._scanned: set[str] = set()
-        self._shown_faults: dict[str, str] = {}
-        self._options: dict[str, Any] = {}
         self.protocol.on_exit = self._leave
-        self.protocol.handlers = self._handlers()
-
-    def _handlers(self) -> dict[str, Callable[[Any], Any]]:
-        documents, answers = self.documents, self.answers
-        return {
+        self.protocol.handlers = {
             lsp.INITIALIZE: self._initialize,
-            lsp.INITIALIZED: self._initialized,
             lsp.SHUTDOWN: self._shutdown,
             lsp.SET_TRACE: lambda params: None,
-            lsp.TEXT_DOCUMENT_DID_OPEN: documents.did_open,
-            lsp.TEXT_DOCUMENT_DID_CHANGE: documents.did_change,
-            lsp.TEXT_DOCUMENT_DID_SAVE: documents.did_save,
-            lsp.TEXT_DOCUMENT_DID_CLOSE: documents.did_close,
-            lsp.TEXT_DOCUMENT_DIAGNOSTIC: documents.pull,
-            lsp.TEXT_DOCUMENT_INLAY_HINT: answers.inlay_hint,
-            lsp.INLAY_HINT_RESOLVE: answers.resolve_hint,
-            lsp.TEXT_DOCUMENT_CODE_LENS: answers.code_lens,
-            lsp.TEXT_DOCUMENT_HOVER: answers.hover,
-            lsp.TEXT_DOCUMENT_CODE_ACTION: answers.code_action,
-            lsp.CODE_ACTION_RESOLVE: answers.resolve_action,
-            lsp.TEXT_DOCUMENT_DEFINITION: answers.definition,
-            lsp.TEXT_DOCUMENT_REFERENCES: answers.references,
-            lsp.TEXT_DOCUMENT_DOCUMENT_LINK: answers.document_link,
-            lsp.WORKSPACE_EXECUTE_COMMAND: self.commands.execute,
-            lsp.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda p: self.bars.cancel(p.token),
-            lsp.WORKSPACE_DID_CHANGE_CONFIGURATION: self._did_change_configuration,
-            lsp.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: self._did_change_folders,
-            lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES: self.watcher.did_change_watched_files,
-            "rulvar/tests": answers.discover,
-            "rulvar/nearest": answers.sides,
-            "rulvar/trust": self._did_trust,
         }
 
-    # -- life cycle -----------------------------------------------------------------------------
     def _initialize(self, raw: Any) -> lsp.InitializeResult:
         params = raw if isinstance(raw, dict) else {}
-        options = params.get("initializationOptions")
-        self._options = options if isinstance(options, dict) else {}
+        given = params.get("initializationOptions")
+        options = given if isinstance(given, dict) else {}
         session = self.session
-        session.client = Client.of(params, self._options)
-        session.trusted = self._options.get("trusted") is True
-        self.convert = Converter(session.client, self._uri_of, self._text_of)
-        self._use_settings(self._options.get("settings"))
+        session.client = Client.of(params, options)
+        session.trusted = options.get("trusted") is True
+        session.settings, faults = read_settings(options.get("settings"), Settings())
         for uri in _folder_uris(params):
             session.add_folder(uri)
-        self.watcher.watch_parent(params.get("processId"))
         self.protocol.state = "initialized"
+        self.protocol.after_first_answer(lambda: self._open(params.get("processId"), faults))
         return lsp.InitializeResult(
             capabilities=server_capabilities(session.client),
             server_info=lsp.ServerInfo(name=self.name, version=self.version),
         )
 
-    async def _initialized(self, params: object) -> None:
-        client = self.session.client
-        self.watcher.start()
-        logger.info(
-            "%s %s for %s: %s diagnostics, %s, running tests is %s",
-            self.name,
-            self.version,
-            client.name or "an unnamed client",
-            "pulled" if client.pulls_diagnostics else "pushed",
-            client.encoding,
-            "on" if self.session.trusted else "off (not trusted)",
-        )
-        if (wanted := registrations(client)) is not None:
-            with contextlib.suppress(ResponseFault, TimeoutError):
-                await self.protocol.ask(lsp.CLIENT_REGISTER_CAPABILITY, wanted)
-        await self._pull_settings()
-        await self.look_for_reports()
+    def _open(self, process_id: Any, faults: tuple[str, ...]) -> None:
+        from rulvar_lsp.edge.workbench import Workbench
+
+        for fault in faults:
+            logger.warning("settings: %s", fault)
+        self.workbench = Workbench(self.version, self.session, self.protocol, self.session.settings)
+        self.workbench.watcher.watch_parent(process_id)
+        self.protocol.handlers |= self.workbench.handlers()
+        self.workbench.analyst.warm_up()
 
     def _shutdown(self, params: object) -> None:
         self.protocol.state = "shutdown"
-        self.runs.kill_all()
+        if self.workbench is not None:
+            self.workbench.stop()
         self.protocol.cancel_all()
 
     def _leave(self, code: int) -> None:
         if self.exit_code is None:
             self.exit_code = code
-            self.runs.kill_all()
+            if self.workbench is not None:
+                self.workbench.stop()
             if self._stopped is not None:
                 self._stopped.set()
 
     async def serve(self, stdin: BinaryIO, stdout: BinaryIO) -> int:
         """Talk to the client until it leaves; return the exit code."""
         loop = asyncio.get_running_loop()
+        gc.set_threshold(*_GC_THRESHOLDS)
         self._stopped = asyncio.Event()
         loop.set_exception_handler(_log_loop_error)
         with ClientLog(self.protocol, loop):
@@ -156,163 +104,9 @@ class RulvarServer(LanguageServer):
             self.protocol.connect(inbox, stdout)
             inbox.start()
             await self._stopped.wait()
-            self.watcher.stop()
             self.protocol.cancel_all()
             await asyncio.sleep(0)
         return self.exit_code or 0
-
-    # -- settings and folders -------------------------------------------------------------------
-    def _use_settings(self, raw: Any) -> None:
-        settings, faults = read_settings(raw, Settings())
-        self.session.settings = settings
-        for fault in faults:
-            logger.warning("settings: %s", fault)
-
-    async def _pull_settings(self) -> None:
-        if not self.session.client.can_configure:
-            return
-        uris = self.session.folder_uris
-        items = [lsp.ConfigurationItem(section=SECTION)]
-        items += [lsp.ConfigurationItem(scope_uri=uri, section=SECTION) for uri in uris]
-        try:
-            got = await self.protocol.ask(lsp.WORKSPACE_CONFIGURATION, lsp.ConfigurationParams(items=items))
-        except (ResponseFault, TimeoutError) as error:
-            logger.warning("settings: the client did not give them (%s)", error)
-            return
-        values = got if isinstance(got, list) else []
-        base, faults = read_settings(self._options.get("settings"), Settings())
-        for uri, value in zip((None, *uris), values, strict=False):
-            settings, more = read_settings(value, base)
-            faults += more
-            if uri is None:
-                self.session.settings = settings
-            else:
-                self.session.set_folder_settings(uri, settings)
-        for fault in dict.fromkeys(faults):
-            logger.warning("settings: %s", fault)
-
-    async def _did_change_configuration(self, raw: Any) -> None:
-        if self.session.client.can_configure:
-            await self._pull_settings()
-        else:
-            given = raw.get("settings") if isinstance(raw, dict) else None
-            if isinstance(given, dict):
-                self._use_settings(given)
-        await self.look_for_reports()
-        self.refresh_results()
-
-    async def _did_change_folders(self, params: lsp.DidChangeWorkspaceFoldersParams) -> None:
-        for folder in params.event.removed:
-            self.session.remove_folder(folder.uri)
-        for folder in params.event.added:
-            self.session.add_folder(folder.uri)
-        await self._pull_settings()
-        await self.look_for_reports()
-
-    def _did_trust(self, raw: Any) -> None:
-        self.session.trusted = isinstance(raw, dict) and raw.get("trusted") is True
-
-    # -- reports --------------------------------------------------------------------------------
-    async def look_for_reports(self) -> None:
-        """Read what changed on disk and show it."""
-        async with self._scanning:
-            session = self.session
-            patterns = [
-                (folder, pattern)
-                for folder in session.folders
-                for pattern in session.settings_for(folder).reports
-            ]
-            roots = session.project_roots
-            loop = asyncio.get_running_loop()
-            scan: Scan = await loop.run_in_executor(None, self.reports.scan, roots, patterns)
-            self._scanned.update(roots)
-        for path, fault in scan.faults.items():
-            logger.warning("%s", fault)
-            self._show_file_fault(path, "replay-report", fault)
-        for path in scan.healed:
-            self.documents.send(path_to_uri(path), None, [])
-        if scan.changed:
-            self.session.recorded = scan.recorded
-            self.refresh_results()
-
-    async def know_reports(self, document: Document) -> None:
-        """Have the reports of the document's project read at least once."""
-        path = document.path
-        if path is not None and self.session.root_of(path) not in self._scanned:
-            await self.look_for_reports()
-
-    def show_configuration_faults(self) -> None:
-        """Show what is wrong with the lint's configuration, in the file that it stands in."""
-        faults = dict(self.analyst.faults)
-        if faults == self._shown_faults:
-            return
-        for root in self._shown_faults.keys() - faults.keys():
-            self.documents.send(path_to_uri(os.path.join(root, PROJECT_FILE)), None, [])
-        for root, fault in faults.items():
-            self._show_file_fault(os.path.join(root, PROJECT_FILE), "configuration", fault)
-        self._shown_faults = faults
-
-    def _show_file_fault(self, path: str, code: str, fault: str) -> None:
-        place = lsp.Position(line=0, character=0)
-        self.documents.send(
-            path_to_uri(path),
-            None,
-            [
-                lsp.Diagnostic(
-                    range=lsp.Range(start=place, end=place),
-                    message=fault,
-                    severity=lsp.DiagnosticSeverity.Error,
-                    code=code,
-                    source="rulvar",
-                )
-            ],
-        )
-
-    def refresh_results(self) -> None:
-        """Results changed without an edit: have everything shown again."""
-        self.documents.refresh_all()
-        if self.session.client.can_refresh_hints:
-            self.refresh(lsp.WORKSPACE_INLAY_HINT_REFRESH)
-        if self.session.client.can_refresh_lenses:
-            self.refresh(lsp.WORKSPACE_CODE_LENS_REFRESH)
-
-    def refresh(self, method: str) -> None:
-        """Ask the client to ask again; it may refuse, and nothing fails for that."""
-        self.protocol.spawn(self._ask_quietly(method), method)
-
-    async def _ask_quietly(self, method: str) -> None:
-        with contextlib.suppress(ResponseFault, TimeoutError):
-            await self.protocol.ask(method)
-
-    # -- the rest -------------------------------------------------------------------------------
-    def saved(self, document: Document) -> None:
-        """A document was saved: run its tests where run-on-save is switched on."""
-        path = document.path
-        wanted = path is not None and self.session.settings_for(path).run_on_save
-        if path is not None and wanted and self.session.trusted and is_test_file(path):
-            self.protocol.spawn(self.runs.run(path, None), "run on save")
-
-    def show(self, kind: lsp.MessageType, message: str) -> None:
-        """Show the user a message."""
-        self.protocol.notify(lsp.WINDOW_SHOW_MESSAGE, lsp.ShowMessageParams(type=kind, message=message))
-
-    def _uri_of(self, path: str) -> str:
-        for document in self.session.documents:
-            if document.path == path:
-                return document.uri
-        return path_to_uri(path)
-
-    def _text_of(self, path: str) -> Text | None:
-        for document in self.session.documents:
-            if document.path == path:
-                return document.text
-        if not path.endswith(".py"):
-            return None  # a cassette may be large, and only its lines are pointed at
-        try:
-            with open(path, encoding="utf-8", newline="") as file:
-                return Text(file.read())
-        except (OSError, ValueError):
-            return None
 
 
 def _folder_uris(params: dict[str, Any]) -> list[str]:
@@ -336,15 +130,13 @@ def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     logger.error("%s", context.get("message"), exc_info=context.get("exception"))
 
 
-def run_stdio(version: str, stdout: BinaryIO) -> int:
-    """Serve one client over standard input and `stdout`."""
-    server = RulvarServer(version)
-    work: Awaitable[int] = server.serve(sys.stdin.buffer, stdout)
-    return asyncio.run(_as_coroutine(work))
+def run(version: str, reader: BinaryIO, writer: BinaryIO) -> int:
+    """Serve one client over its two streams; return the exit code."""
 
+    async def serve() -> int:
+        return await RulvarServer(version).serve(reader, writer)
 
-async def _as_coroutine(work: Awaitable[int]) -> int:
-    return await work
+    return asyncio.run(serve())
 
 
 def leave_now(code: int) -> None:

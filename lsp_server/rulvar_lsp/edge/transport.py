@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import sys
 import threading
 from collections import Counter, deque
@@ -39,6 +40,22 @@ def claim_stdout() -> BinaryIO:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     return os.fdopen(private, "wb")
+
+
+def accept_client(address: str) -> tuple[BinaryIO, BinaryIO]:
+    """Wait for one client at `HOST:PORT` and return its streams; only this machine may connect.
+
+    Port 0 takes a free one, which is said on standard error. Raises `ValueError` for an address that is none or
+    that others could reach, `OSError` for one that is taken.
+    """
+    host, _, port = address.rpartition(":")
+    if host not in ("127.0.0.1", "localhost", "[::1]") or not port.isdigit():
+        raise ValueError(f"{address}: expected 127.0.0.1:PORT; other machines may not connect")
+    family = socket.AF_INET6 if host == "[::1]" else socket.AF_INET
+    with socket.create_server((host.strip("[]"), int(port)), family=family) as server:
+        print(f"rulvar-lsp waits at {host}:{server.getsockname()[1]}", file=sys.stderr, flush=True)
+        connection, _ = server.accept()
+    return connection.makefile("rb"), connection.makefile("wb")
 
 
 def read_message(stream: BinaryIO) -> dict[str, Any] | Malformed | None:

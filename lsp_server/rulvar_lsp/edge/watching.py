@@ -13,7 +13,7 @@ from rulvar_lsp.edge.session import PROJECT_FILE
 from rulvar_lsp.edge.uris import uri_to_path
 
 if TYPE_CHECKING:
-    from rulvar_lsp.edge.server import RulvarServer
+    from rulvar_lsp.edge.workbench import Workbench
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +25,8 @@ _BURST_SECONDS = 0.2
 class Watcher:
     """Looks by itself at intervals, and at once when the client tells of changes."""
 
-    def __init__(self, server: RulvarServer) -> None:
-        self._server = server
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
         self._timer: asyncio.Task[Any] | None = None
         self._burst: asyncio.Task[Any] | None = None
         self._changed: set[str] = set()
@@ -55,36 +55,36 @@ class Watcher:
         """Files changed; a burst (a git checkout) is handled once."""
         self._changed.update(p for c in params.changes if (p := uri_to_path(c.uri)) is not None)
         if self._burst is None or self._burst.done():
-            self._burst = self._server.protocol.spawn(self._handle_burst(), "watched files")
+            self._burst = self._bench.protocol.spawn(self._handle_burst(), "watched files")
 
     async def _handle_burst(self) -> None:
         await asyncio.sleep(_BURST_SECONDS)
         paths, self._changed = sorted(self._changed), set()
-        open_paths = {d.path for d in self._server.session.documents}
+        open_paths = {d.path for d in self._bench.session.documents}
         sources = [p for p in paths if p.endswith(".py") and p not in open_paths]
         if any(os.path.basename(p) == PROJECT_FILE for p in paths):
             self._use_configurations(sources)
         elif sources:
-            self._server.analyst.changed_on_disk(sources)
-            self._server.documents.refresh_all()
-        await self._server.look_for_reports()
+            self._bench.analyst.changed_on_disk(sources)
+            self._bench.documents.refresh_all()
+        await self._bench.look_for_reports()
 
     async def _look_on(self) -> None:
-        watched = self._server.session.client.can_watch
+        watched = self._bench.session.client.can_watch
         while True:
             await asyncio.sleep(_LOOK_SECONDS_WATCHED if watched else _LOOK_SECONDS)
             if self._parent is not None and not _is_alive(self._parent):
-                self._server.protocol.on_exit(1)
+                self._bench.protocol.on_exit(1)
                 return
             try:
                 self._look_at_configurations()
-                await self._server.look_for_reports()
+                await self._bench.look_for_reports()
             except Exception:
                 logger.exception("looking for changed files failed")
 
     def _look_at_configurations(self) -> None:
         now = {}
-        for root in self._server.session.project_roots:
+        for root in self._bench.session.project_roots:
             path = os.path.join(root, PROJECT_FILE)
             try:
                 now[path] = os.stat(path).st_mtime_ns
@@ -96,9 +96,9 @@ class Watcher:
             self._use_configurations(changed)
 
     def _use_configurations(self, sources: list[str]) -> None:
-        self._server.session.forget_roots()
-        self._server.analyst.changed_on_disk(sources, configuration=True)
-        self._server.documents.refresh_all()
+        self._bench.session.forget_roots()
+        self._bench.analyst.changed_on_disk(sources, configuration=True)
+        self._bench.documents.refresh_all()
 
 
 def _is_alive(process_id: int) -> bool:

@@ -11,17 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
+from rulvar_lsp.features.action_kinds import EXPLAIN, QUICKFIX, TEST
 from rulvar_lsp.features.diagnostics import Finding, TextEdit
 from rulvar_lsp.features.outline import Block
 from rulvar_lsp.features.sites import PlacedSite
 from rulvar_lsp.snapshot import Document
 from rulvar_lsp.text import Span, Text
-
-QUICKFIX = "quickfix"
-FIX_ALL = "source.fixAll.rulvar"
-TEST = "test"
-EXPLAIN = "explain"
-KINDS = (QUICKFIX, FIX_ALL, TEST, EXPLAIN)
 
 _COMMENT = re.compile(r"#\s*rulvar:\s*ignore\[([^\]]*)\]")
 

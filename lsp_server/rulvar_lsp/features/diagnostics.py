@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rulvar_lsp.features.outline import Block
-from rulvar_lsp.features.recorded import call_label, difference_line, short_hash
+from rulvar_lsp.features.recorded import difference_line, miss_sentence, short_hash
 from rulvar_lsp.features.sites import PlacedSite
 from rulvar_lsp.snapshot import CLOCK_SECONDS, Document, RecordedCall, RecordedTest
 from rulvar_lsp.text import Span, Text, lines_digest
@@ -166,23 +166,13 @@ def _callee(text: Text, span: Span) -> Span:
 
 def _miss_finding(span: Span, site: PlacedSite, recorded: RecordedCall) -> Finding:
     call = recorded.call
-    sentence = f"{call_label(call)} in {recorded.test.name}"
     if call.divergence is not None:
         return _divergence_finding(span, site, recorded)
-    if call.served == "exhausted":
-        sentence += ": every recorded occurrence of this request was used up"
-    elif call.nearest is None:
-        sentence += f": {call.message}" if call.message else ": no recorded row is like it"
-    else:
-        fields = [d.path for d in call.nearest.differences]
-        more = f" and {len(fields) - 3} more" if len(fields) > 3 else ""
-        sentence += f": nearest is row {call.nearest.row}"
-        sentence += f", which differs in {', '.join(fields[:3])}{more}" if fields else ""
     return Finding(
         span=span,
         code=MISS if call.served == "miss" else EXHAUSTED,
         severity="error",
-        message=sentence,
+        message=f"in {recorded.test.name}: {miss_sentence(call)}",
         related=_nearest_related(site, recorded),
         site=site,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rulvar_lsp.features.diagnostics import is_current
 from rulvar_lsp.features.outline import Block
 from rulvar_lsp.features.recorded import counts
+from rulvar_lsp.features.sites import PlacedSite
 from rulvar_lsp.snapshot import Document, RecordedTest
 from rulvar_lsp.text import Span
 
@@ -38,6 +39,35 @@ def lenses(document: Document, tests: Sequence[Block], recorded: Sequence[Record
             found.append(Lens(block.name_span, "Open cassette", "rulvar.openFile", {"path": path, "line": 1}))
             break
     return tuple(found)
+
+
+def tests_through(workflow: Span, placed: Iterable[PlacedSite]) -> tuple[RecordedTest, ...]:
+    """The tests that made calls in a workflow, in order of their names."""
+    through = {(c.test.file, c.test.function): c.test for p in _inside(workflow, placed) for c in p.calls}
+    return tuple(through[key] for key in sorted(through))
+
+
+def workflow_lenses(
+    document: Document, workflows: Iterable[Span], placed: Sequence[PlacedSite]
+) -> tuple[Lens, ...]:
+    """Return the lenses on workflows that tests went through: what they say, and a way to run them."""
+    found = []
+    for workflow in workflows:
+        inside = _inside(workflow, placed)
+        number = len(tests_through(workflow, inside))
+        if not number:
+            continue
+        said = counts(recorded.call for site in inside for recorded in site.calls)
+        stale = "stale: " if any(site.stale for site in inside) else ""
+        tests = "1 test" if number == 1 else f"{number} tests"
+        title = f"{stale}{said or 'no model call'} in {tests}"
+        target: dict[str, object] = {"uri": document.uri, "line": workflow.line}
+        found.append(Lens(workflow, title, "rulvar.replayRecorded", target))
+    return tuple(found)
+
+
+def _inside(workflow: Span, placed: Iterable[PlacedSite]) -> list[PlacedSite]:
+    return [site for site in placed if workflow.line <= site.span.line <= workflow.end_line]
 
 
 def _status(document: Document, block: Block, runs: Sequence[RecordedTest]) -> str:

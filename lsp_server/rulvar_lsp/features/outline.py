@@ -1,13 +1,13 @@
 """Tests and functions of a file, found in the text itself.
 
 Works on text that does not parse: while somebody types, the lenses on tests must neither jump nor
-vanish. Strings and comments are blanked first, so that a `def test_x` inside a docstring is not a
-test.
+vanish. Lines inside strings do not count, so that a `def test_x` in a docstring is not a test.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from rulvar_lsp.text import Span, Text
@@ -19,7 +19,6 @@ _OPAQUE = re.compile(
     |'(?:\\.|[^'\\\r\n])*'?""",
     re.VERBOSE | re.DOTALL,
 )
-_NOT_BREAK = re.compile(r"[^\r\n]")
 _HEADER = re.compile(r"([ \t\f]*)(?:(class)|(?:async[ \t]+)?def)[ \t]+(\w+)")
 _TEST_FILE = re.compile(r"(?:test_.*|.*_test)\.py\Z")
 
@@ -51,9 +50,15 @@ def is_test_file(path: str) -> bool:
     return _TEST_FILE.search(path.rpartition("/")[2]) is not None
 
 
-def masked(source: str) -> str:
-    """Return the source with strings and comments blanked, every line at its place."""
-    return _OPAQUE.sub(lambda match: _NOT_BREAK.sub(" ", match[0]), source)
+def lines_in_strings(text: Text) -> set[int]:
+    """Return the lines that begin inside a string."""
+    inside: set[int] = set()
+    for match in _OPAQUE.finditer(text.source):
+        if match["triple"] is not None:
+            first, _ = text.place(match.start())
+            last, _ = text.place(match.end())
+            inside.update(range(first + 1, last + 1))
+    return inside
 
 
 def blocks(text: Text) -> tuple[Block, ...]:
@@ -61,12 +66,13 @@ def blocks(text: Text) -> tuple[Block, ...]:
     found: list[tuple[int, str, str, Span]] = []  # indentation, name, kind, span
     open_until: list[int | None] = []
     stack: list[int] = []  # indices into found
-    for number, line in enumerate(Text(masked(text.source)).lines):
-        stripped = line.strip()
-        if not stripped:
+    hidden = lines_in_strings(text)
+    for number, line in enumerate(text.lines):
+        stripped = line.lstrip()
+        if not stripped or stripped[0] == "#" or number in hidden:
             continue
-        indent = len(line) - len(line.lstrip())
-        while stack and indent <= found[stack[-1]][0] and not stripped.startswith((")", "]", "}")):
+        indent = len(line) - len(stripped)
+        while stack and indent <= found[stack[-1]][0] and stripped[0] not in ")]}":
             open_until[stack.pop()] = number - 1
         if match := _HEADER.match(line):
             outer = found[stack[-1]][1] + "::" if stack else ""
@@ -82,14 +88,23 @@ def blocks(text: Text) -> tuple[Block, ...]:
     )
 
 
-def find_tests(text: Text) -> tuple[Block, ...]:
-    """Return the tests of the file in order of appearance."""
-    return tuple(block for block in blocks(text) if block.is_test)
+def find_tests(found: Iterable[Block]) -> tuple[Block, ...]:
+    """Return the tests among the blocks of a file, in order of appearance."""
+    return tuple(block for block in found if block.is_test)
 
 
-def find_test_at(text: Text, line: int) -> Block | None:
+def named_functions(found: Iterable[Block], names: Container[str]) -> tuple[Span, ...]:
+    """Return the functions of these names, from the line of the name to the last of the body."""
+    return tuple(
+        Span(block.name_span.line, block.name_span.column, block.last_line, 0)
+        for block in found
+        if block.kind == "function" and block.name.rpartition("::")[2] in names
+    )
+
+
+def find_test_at(text: Text, found: Iterable[Block], line: int) -> Block | None:
     """Return the test around this line, decorators included, or None."""
-    around = [test for test in find_tests(text) if _first_line(text, test) <= line <= test.last_line]
+    around = [test for test in find_tests(found) if _first_line(text, test) <= line <= test.last_line]
     return around[-1] if around else None
 
 

@@ -67,6 +67,18 @@ def site_label(placed: PlacedSite) -> str:
     return f"stale: {label}" if placed.stale else label
 
 
+def miss_sentence(call: Call) -> str:
+    """One line on a call that was not served: `miss 81b0d4: nearest is row 3, which differs in model`."""
+    if call.served == "exhausted":
+        return f"{call_label(call)}: every recorded occurrence of this request was used up"
+    if call.nearest is None:
+        return f"{call_label(call)}: {call.message or 'no recorded row is like it'}"
+    fields = [difference.path for difference in call.nearest.differences]
+    more = f" and {len(fields) - 3} more" if len(fields) > 3 else ""
+    which = f", which differs in {', '.join(fields[:3])}{more}" if fields else ""
+    return f"{call_label(call)}: nearest is row {call.nearest.row}{which}"
+
+
 def counts(calls: Iterable[Call]) -> str:
     """Counted words: `5 hits, 1 miss`; empty for no calls."""
     number: defaultdict[str, int] = defaultdict(int)

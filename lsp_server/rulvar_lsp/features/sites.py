@@ -7,18 +7,19 @@ place, never as if it were true of the text that stands there.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rulvar_lsp.features.outline import blocks
 from rulvar_lsp.snapshot import RecordedCall
 from rulvar_lsp.text import Span, Text, stripped_digest
 
 if TYPE_CHECKING:
     from rulvar_lint import CtxCallSpan
+    from rulvar_lsp.features.outline import Block
     from rulvar_lsp.report import Site
 
 _RECORDED_KINDS = frozenset({"agent", "step", "workflow", "await_external"})
@@ -47,14 +48,16 @@ class PlacedSite:
         return tuple(sorted(self.calls, key=lambda c: c.test.created, reverse=True))
 
 
-def static_calls(text: Text, spans: Iterable[CtxCallSpan]) -> tuple[StaticCall, ...]:
+def static_calls(outline: Sequence[Block], spans: Iterable[CtxCallSpan]) -> tuple[StaticCall, ...]:
     """The lint's calls that leave an entry of their own in a journal, with the functions around them."""
-    around = [(b.name_span.line, b.last_line, b.name) for b in blocks(text) if b.kind == "function"]
+    functions = [block for block in outline if block.kind == "function"]
+    starts = [block.name_span.line for block in functions]
     found = []
     for span in spans:
         if span.kind in _RECORDED_KINDS:
             line = span.line - 1
-            name = next((n for a, b, n in reversed(around) if a <= line <= b), "")
+            before = (functions[n] for n in range(bisect_right(starts, line) - 1, -1, -1))
+            name = next((block.name for block in before if line <= block.last_line), "")
             place = Span(line, span.column - 1, span.end_line - 1, span.end_column - 1)
             found.append(StaticCall(place, name.rpartition("::")[2]))
     return tuple(found)

@@ -15,7 +15,7 @@ RunMeta = dict[str, Any]
 
 @runtime_checkable
 class JournalStore(Protocol):
-    """Keeps journals and meta rows. Run ids have been checked before they get here.
+    """Keeps journals and meta rows. A run id that ``check_run_id`` refuses is refused with ConfigError.
 
     Appends to one run come one after another, in seq order. An append whose seq is not after the
     stored tail raises JournalOrderViolation and stores nothing.
@@ -42,7 +42,10 @@ class JournalStore(Protocol):
 
 @runtime_checkable
 class ImmediateJournalStore(JournalStore, Protocol):
-    """A store whose appends finish without waiting; the engine then saves a turn of the event loop."""
+    """A store whose appends finish without waiting; the engine then saves a turn of the event loop.
+
+    A store that only does so at times has an attribute ``immediate`` (bool) that says whether it does.
+    """
 
     def append_now(self, run_id: str, entries: Sequence[JournalEntry]) -> None:
         """Store entries before returning."""

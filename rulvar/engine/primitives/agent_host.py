@@ -21,7 +21,7 @@ from rulvar.errors import OutcomeUnknownError, RulvarError
 from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
 from rulvar.runtime.ends import LoopEnd, fault_error
-from rulvar.runtime.history import dump_wire, rough_tokens
+from rulvar.runtime.history import dump_wire
 from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import decide
@@ -134,15 +134,15 @@ class AgentHost:
         if self._conduct is not None:
             state.notes = self._conduct.notes()
         wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
-        await run.engine.transcripts.put(self.checkpoint_ref, dump_wire(wire))
+        await run.transcript_store.put(self.checkpoint_ref, dump_wire(wire))
 
     async def keep_transcript(self, state: LoopState) -> str:
         """Store the conversation and return its reference."""
         run = self._run
         ref = f"{run.run_id}/t{run.transcripts}"
         run.transcripts += 1
-        messages = [message.to_wire() for message in state.messages]
-        await run.engine.transcripts.put(ref, dump_wire({"messages": messages}))
+        messages = [message.to_plain() for message in state.messages]
+        await run.transcript_store.put(ref, dump_wire({"messages": messages}))
         return ref
 
     async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
@@ -227,7 +227,7 @@ class AgentHost:
         reference = self._plan.choice.reference
         if self._conduct is not None and self._conduct.bounds_cost(self._call):
             return None
-        return self._run.budget.output_bound(self.reservation, reference, caps, rough_tokens(messages))
+        return self._run.budget.output_bound(self.reservation, reference, caps, messages)
 
     def affords(self, usage: Usage) -> bool:
         """Whether the budget still pays for an exchange that has used this much so far."""
@@ -237,7 +237,7 @@ class AgentHost:
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
         """Hold one of the engine's model calls; an exchange begins when there is one."""
-        async with self._run.engine.model_slot():
+        async with self._run.engine.model_slot(self._plan.choice.adapter_id):
             self._exchange_began = self._run.clock.now_ms()
             yield
 
@@ -266,7 +266,7 @@ async def load_checkpoint(run: Run, claim: Claim) -> LoopState | None:
     terminal = claim.operation.terminal
     if terminal is not None and not _is_unknown(terminal.to_wire()):
         return None
-    data = await run.engine.transcripts.get(f"{run.run_id}/ckpt/{claim.operation.first.seq}")
+    data = await run.transcript_store.get(f"{run.run_id}/ckpt/{claim.operation.first.seq}")
     if data is None:
         return None
     wire = decode_json(data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from rulvar.contracts.schema import SchemaContract
 from rulvar.engine.branch import Place
 from rulvar.engine.run import Run
 from rulvar.errors import ConfigError
-from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, EMPTY_TOOLSET_HASH, content_key, schema_hash, toolset_hash
+from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, content_key
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.history import Compaction
 from rulvar.runtime.limits import UsageLimits
@@ -99,9 +99,11 @@ def plan_agent(
             RoutingLayer(where="engine", routing=run.engine.routing),
         ),
     )
-    toolset = _toolset(options, profile)
+    toolset, tools_hash = run.engine.identities.toolset(_tools(options, profile))
     raw = options.schema if options.schema is not None else profile.schema
-    schema = None if raw is None else run.engine.schema(raw, "ctx.agent schema")
+    schema, shape_hash = None, EMPTY_SCHEMA_HASH
+    if raw is not None:
+        schema, shape_hash = run.engine.identities.schema(raw, "ctx.agent schema")
     spec: dict[str, Any] = {"kind": "model", "model": choice.reference}
     if choice.effort is not None:
         spec["effort"] = choice.effort
@@ -110,8 +112,8 @@ def plan_agent(
         "agentType": agent_type,
         "modelSpec": spec,
         "prompt": prompt if options.key is None else options.key,
-        "schemaHash": EMPTY_SCHEMA_HASH if schema is None else run.engine.hash_of_schema(schema, schema_hash),
-        "toolsetHash": toolset_hash(toolset.contracts) if len(toolset) else EMPTY_TOOLSET_HASH,
+        "schemaHash": shape_hash,
+        "toolsetHash": tools_hash,
         "isolation": options.isolation,
     }
     key = content_key(identity)
@@ -130,9 +132,9 @@ def plan_agent(
     )
 
 
-def _toolset(options: AgentOptions, profile: AgentProfile) -> Toolset:
+def _tools(options: AgentOptions, profile: AgentProfile) -> Sequence[Tool]:
     if options.tools is None:
-        return Toolset(profile.tools)
+        return profile.tools
     own = {tool.name: tool for tool in profile.tools}
     chosen: list[Tool] = []
     for item in options.tools:
@@ -144,7 +146,7 @@ def _toolset(options: AgentOptions, profile: AgentProfile) -> Toolset:
             chosen.append(own[item])
         else:
             chosen.append(item)
-    return Toolset(chosen)
+    return chosen
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {

@@ -176,7 +176,7 @@ def _thunks(tasks: Iterable[Thunk]) -> list[Thunk]:
     for number, thunk in enumerate(thunks):
         if not callable(thunk) and not inspect.isawaitable(thunk):
             for other in thunks:
-                if inspect.iscoroutine(other):
+                if asyncio.iscoroutine(other):
                     other.close()
             raise ConfigError(
                 f"ctx.parallel tasks[{number}]: expected a function without arguments or a coroutine, "

@@ -14,7 +14,6 @@ from rulvar.contracts.canonical import canonical_json, decode_json
 from rulvar.contracts.jsonable import fragment, journal_form, refused_at
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
-from rulvar.contracts.schema import schema_contract
 from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.calls import Call
@@ -45,7 +44,7 @@ async def run_step(
         assert claim.operation is not None and claim.operation.terminal is not None
         if run.observe:
             run.observe.call("step", place.scope, content_key, Served(how="journal"), site, label=label)
-        return _revive(claim.operation.terminal.value, returns, label)
+        return _revive(run, claim.operation.terminal.value, returns, label)
     opened = await run.begin(place, "step", content_key, run.next_span(), claim)
     place.branch.busy(1)
     token = CURRENT_PLACE.set(place.at(step=label))
@@ -68,7 +67,7 @@ async def run_step(
     await run.finish(opened, "ok", {"value": fragment(data)})
     if run.observe:
         run.observe.call("step", place.scope, content_key, Served(how="live"), site, label=label)
-    return _revive(decode_json(data), returns, label)
+    return _revive(run, decode_json(data), returns, label)
 
 
 def wire_error(error: BaseException) -> dict[str, Any]:
@@ -106,10 +105,10 @@ def _check(label: object, function: object) -> None:
         )
 
 
-def _revive(value: Any, returns: Any, label: str) -> Any:
+def _revive(run: Run, value: Any, returns: Any, label: str) -> Any:
     if returns is None:
         return value
-    contract = schema_contract(returns, f"ctx.step({label!r}) returns")
+    contract, _ = run.engine.identities.schema(returns, f"ctx.step({label!r}) returns")
     issues = contract.issues(value)
     if issues:
         raise ConfigError(

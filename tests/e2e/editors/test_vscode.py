@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
 
 pytestmark = pytest.mark.editors
 
@@ -65,3 +68,27 @@ def test_the_extension_holds_inside_the_extension_host(drive: Any) -> None:
     assert seen["definition"] == [["triage.jsonl", 1]]
     assert seen["opened"] == ["triage.jsonl", 2]
     assert seen["notebook"] == []
+    assert seen["diff"] == [
+        "Nearest row 3 (73e5d6) and miss 2eaccc",
+        "# messages[0].parts[0].text\nDraft a short answer to a bug ticket\n",
+    ]
+    assert seen["workflow"] == "1 hit, 1 miss in 1 test"
+    assert seen["cassette"] == ["cassette-row"]
+
+
+def test_the_example_project_makes_the_picture_of_the_readme(drive: Any, project: Path, bench: Any) -> None:
+    """With RULVAR_PICTURE set, the picture replaces `docs/images/editor-vscode.png`."""
+    shutil.rmtree(project)
+    shutil.copytree(ROOT / "docs" / "examples" / "triage", project)
+    workflow = project / "triage.py"
+    text = workflow.read_text("utf-8")
+    edited = text.replace("Write to the reporter.", "Write a short answer to the reporter.")
+    edited = edited.replace(
+        '    report = args["report"]\n', '    report = args["report"]\n    started = time.time()\n'
+    )
+    edited = edited.replace("from typing import", "import time\nfrom typing import", 1)
+    assert edited.count("time") - text.count("time") == 3
+    workflow.write_text(edited, "utf-8")
+    drive("picture.mjs")
+    if os.environ.get("RULVAR_PICTURE"):
+        shutil.copy(bench.shots / "picture.png", ROOT / "docs" / "images" / "editor-vscode.png")

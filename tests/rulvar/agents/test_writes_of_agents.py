@@ -24,10 +24,10 @@ class Desk:
 
     def agent(self, *steps: Any) -> Agent[Any]:
         @tool(id="pay", effects="write", cost_micros=5)
-        def pay(who: str) -> dict[str, Any]:
+        async def pay(who: str) -> dict[str, Any]:
             self.writes.append(who)
             if who == self.dies_in and self.saved is None:
-                self.saved = copy.deepcopy(self.store)
+                self.saved = await on_disk(self.store)
             return {"paid": who}
 
         return Agent(id="desk", model=scripted_model(steps), tools=[pay], limits=self.limits)
@@ -39,7 +39,7 @@ class Desk:
 
     async def resume(self, *steps: Any, **options: Any) -> tuple[Any, Any, list[Any]]:
         assert self.saved is not None
-        store = copy.deepcopy(self.saved)
+        store = await on_disk(self.saved)
         agent = self.agent(*steps)
         async with Engine(journal=store) as engine:
             handle = engine.resume("r", agent, args="hi", **options)
@@ -99,7 +99,7 @@ async def test_a_process_that_dies_between_two_writes_goes_on_with_the_second() 
     assert desk.saved is not None
     entries = await desk.saved.load("r")
     assert entries[-1].key == "ts:to-bob"
-    desk.saved = await without_last(desk.saved)
+    desk.saved = await on_disk(desk.saved, leave_out=1)
     desk.writes.clear()
     outcome, budget, calls = await desk.resume(final("Done."))
     assert (outcome.status, outcome.value) == ("ok", "Done.")
@@ -111,14 +111,16 @@ async def test_a_process_that_dies_between_two_writes_goes_on_with_the_second() 
     assert told == [{"paid": "ann"}, {"paid": "bob"}]
 
 
-async def without_last(store: InMemoryStore) -> InMemoryStore:
-    shorter = InMemoryStore()
-    shorter.append_now("r", (await store.load("r"))[:-1])
-    shorter.transcripts = store.transcripts
+async def on_disk(store: InMemoryStore, leave_out: int = 0) -> InMemoryStore:
+    """Return what another process finds, the lease of the first one gone."""
+    copied = InMemoryStore()
+    entries = await store.load("r")
+    copied.append_now("r", entries[: len(entries) - leave_out])
+    copied.transcripts = copy.deepcopy(store.transcripts)
     meta = await store.load_meta("r")
     assert meta is not None
-    await shorter.save_meta("r", meta)
-    return shorter
+    await copied.save_meta("r", meta)
+    return copied
 
 
 @pytest.mark.parametrize("effects", ["none", "read"])
@@ -128,9 +130,9 @@ async def test_a_tool_without_effects_is_called_again(effects: Any) -> None:
     looked: list[int] = []
 
     @tool(id="look", effects=effects)
-    def look() -> str:
+    async def look() -> str:
         looked.append(1)
-        saved.append(copy.deepcopy(store))
+        saved.append(await on_disk(store))
         return "seen"
 
     steps = [tool_calls({"tool_id": "look", "id": "one"}), final("Done.")]
@@ -148,7 +150,7 @@ async def test_a_resumed_agent_has_the_steps_left_that_it_had() -> None:
     desk.limits = Limits(max_steps=2)
     await desk.live(pay("ann"), pay("bob"))
     assert desk.saved is not None
-    desk.saved = await without_last(desk.saved)
+    desk.saved = await on_disk(desk.saved, leave_out=1)
     outcome, _, calls = await desk.resume(final("never"))
     assert (outcome.status, outcome.error.code) == ("error", "limit_exceeded")
     assert calls == []

@@ -581,6 +581,26 @@ async def test_a_run_that_is_cancelled_before_it_begins_warns_of_nothing() -> No
         assert (await handle.result()).status in ("cancelled", "ok")
 
 
+async def test_calls_of_a_watched_body_are_coroutines_as_always() -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        time.time()
+        refused = ctx.step("never", lambda: 1)
+        with contextlib.suppress(ConfigError):
+            await ctx.parallel([refused, "no task"])  # type: ignore[list-item]
+        closed = ctx.step("closed", lambda: 1)
+        assert asyncio.iscoroutine(closed)
+        closed.close()
+        task = asyncio.create_task(ctx.step("cancelled before it began", lambda: 1))  # type: ignore[arg-type]
+        task.cancel()
+        await asyncio.wait([task])
+        task = asyncio.create_task(ctx.step("in a task", lambda: 2))  # type: ignore[arg-type]
+        return [await asyncio.wait_for(ctx.step("in time", lambda: 1), 5), await task]
+
+    outcome, found = await watched(body)
+    assert outcome.value == [1, 2]
+    assert codes(found) == ["RLV101"]
+
+
 async def test_the_journal_is_the_same_with_and_without_the_guard(tmp_path: Path) -> None:
     async def body(ctx: Ctx, args: Any) -> Any:
         time.time()

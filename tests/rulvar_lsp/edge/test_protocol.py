@@ -375,3 +375,49 @@ def _offline(*messages: dict[str, Any]) -> tuple[Any, Callable[[], list[dict[str
         return [m for m in iter(lambda: read_message(stream), None) if isinstance(m, dict)]
 
     return protocol, sent
+
+
+def test_commands_are_not_offered_to_a_client_that_registers_them_itself(lsp: Start) -> None:
+    client = lsp()
+    offered = client.initialize(ownsCommands=True)["capabilities"]
+    assert "executeCommandProvider" not in offered
+    assert client.error("workspace/executeCommand", {"command": "x"})["code"] == -32602
+
+
+def test_a_flood_of_changed_files_is_handled_once(lsp: Start, pull_capabilities: Any) -> None:
+    client = lsp()
+    client.initialize(pull_capabilities)
+    client.open("a.py", WF)
+    changes = [{"uri": client.uri(f"m{n}.py"), "type": 2} for n in range(1000)]
+    for start in range(0, 1000, 50):
+        client.notify("workspace/didChangeWatchedFiles", {"changes": changes[start : start + 50]})
+    client.settle(1.5)
+    assert 1 <= len(client.messages("workspace/diagnostic/refresh")) <= 3
+    assert client.request("textDocument/hover", client.at(client.uri("a.py"), 6, 12)) is not None
+
+
+def test_nothing_is_asked_of_a_client_that_can_do_nothing(lsp: Start, project: Any) -> None:
+    project.plug()
+    project.report(project.test())
+    client = lsp(project.root)
+    client.initialize({}, trusted=True, settings={"interpreter": sys.executable})
+    uri = client.open("test_flow.py")
+    argument = {"uri": uri, "test": "test_replay"}
+    params = {"command": "rulvar.replayStrict", "arguments": [argument]}
+    assert client.request("workspace/executeCommand", params, timeout=30)["status"] == "passed"
+    client.settle(0.5)
+    asked = {m["method"] for m in client.seen if "id" in m}
+    assert asked == set()
+    assert client.messages("$/progress") == []
+
+
+def test_a_client_that_answers_nothing_does_not_hold_the_server_up(
+    lsp: Start, project: Any, push_capabilities: Any
+) -> None:
+    project.report(project.test())
+    client = lsp(project.root)
+    client.silent = {"workspace/configuration", "client/registerCapability", "workspace/codeLens/refresh"}
+    client.initialize(push_capabilities)
+    uri = client.open("flow.py")
+    assert {d["code"] for d in client.diagnostics(uri)} == {"RLV101", "replay-miss"}
+    assert client.stop() == 0

@@ -188,13 +188,17 @@ def test_a_journal_replay_that_left_the_journal_is_a_diagnostic_on_the_call(lsp:
 def test_nondeterminism_noticed_at_run_time_is_a_warning_until_the_file_changes(
     lsp: Start, project: Any
 ) -> None:
-    warning = {"file": "flow.py", "line": 8, "code": "clock", "message": "the clock was read"}
-    project.report(project.test(calls=[], warnings=[warning]))
+    noticed = [
+        {"file": "flow.py", "line": line, "code": "clock", "message": "the clock was read"}
+        for line in (8, 14)  # of line 8 the lint tells already
+    ]
+    project.report(project.test(calls=[], warnings=noticed))
     client = lsp(project.root)
     client.initialize()
     uri = client.open("flow.py")
     found = next(d for d in client.diagnostics(uri) if d["code"] == "replay-unstable")
-    assert found["range"] == client.range(7, 4, 7, 28)
+    assert found["range"]["start"] == {"line": 13, "character": 4}
+    assert [d["code"] for d in client.diagnostics(uri)] == ["RLV101", "replay-unstable"]
     client.change(uri, 2, (0, 0, 0, 0, "\n"))
     assert [d["code"] for d in client.diagnostics(uri, 2)] == ["RLV101"]
 
@@ -362,6 +366,28 @@ def test_a_file_without_a_project_is_looked_at_by_itself(lsp: Start, project: An
     assert {r["location"]["uri"] for r in clock.get("relatedInformation", [])} <= {loose.as_uri()}
 
 
+def test_files_that_are_not_open_are_looked_at_where_that_is_switched_on(
+    lsp: Start, project: Any, push_capabilities: Any
+) -> None:
+    project.report(project.test())
+    client = lsp(project.root)
+    client.settings = {"workspaceDiagnostics": True}
+    client.initialize(push_capabilities)
+    closed = client.uri("flow.py")
+    assert {d["code"] for d in client.diagnostics(closed, None)} == {"RLV101", "replay-miss"}
+    client.seen.clear()
+    client.open("flow.py")
+    assert client.diagnostics(closed, None) == []
+    assert {d["code"] for d in client.diagnostics(closed)} == {"RLV101", "replay-miss"}
+    client.seen.clear()
+    client.notify("textDocument/didClose", client.doc(closed))
+    client.wait("textDocument/publishDiagnostics", lambda p: p["uri"] == closed and p["diagnostics"])
+    client.settings = {"workspaceDiagnostics": False}
+    client.seen.clear()
+    client.notify("workspace/didChangeConfiguration", {"settings": None})
+    assert client.diagnostics(closed, None) == []
+
+
 def test_an_unsaved_buffer_is_looked_at(lsp: Start, project: Any) -> None:
     client = lsp(project.root)
     client.initialize()
@@ -444,3 +470,40 @@ def test_running_is_never_a_quick_fix_nor_a_source_action(lsp: Start, project: A
     assert run["kind"] == "test"
     assert run["command"]["arguments"] == [{"uri": uri, "test": "test_replay"}]
     assert "edit" not in run
+
+
+MACHINE = """from rulvar import StateMachine, transition
+
+
+class Ticket(StateMachine):
+    @transition(to="classified")
+    async def classify(self, ctx): ...
+
+    @transition(from_="classified", wait=True)
+    async def approve(self, ctx, input): ...
+"""
+
+
+def test_a_state_machine_has_symbols_a_hover_and_a_diagram(
+    lsp: Start, project: Any, push_capabilities: Any
+) -> None:
+    project.write("machine.py", MACHINE)
+    client = lsp(project.root)
+    client.initialize(push_capabilities)
+    uri = client.open("machine.py")
+    (symbol,) = client.request("textDocument/documentSymbol", client.doc(uri))
+    assert (symbol["name"], [c["detail"] for c in symbol["children"]]) == (
+        "Ticket",
+        ["start → classified", "classified → end, waits"],
+    )
+    text = client.request("textDocument/hover", client.at(uri, 8, 18))["contents"]["value"]
+    assert "waits until an answer arrives" in text
+    (lens,) = client.request("textDocument/codeLens", client.doc(uri))
+    command = {"command": lens["command"]["command"], "arguments": lens["command"]["arguments"]}
+    mermaid = client.request("workspace/executeCommand", command)
+    assert mermaid.startswith("stateDiagram-v2")
+    shown = client.wait("window/showDocument")
+    assert shown["uri"] == client.uri(".rulvar_cache/diagrams/Ticket.md")
+    assert mermaid in (project.root / ".rulvar_cache/diagrams/Ticket.md").read_text()
+    client.change(uri, 2, (5, 0, 5, 0, "    x = ("))
+    assert len(client.request("textDocument/documentSymbol", client.doc(uri))) == 1

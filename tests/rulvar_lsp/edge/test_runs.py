@@ -89,6 +89,33 @@ def test_only_the_asked_test_runs_and_a_method_is_found(ready: Any, project: Any
     assert [t["name"] for t in whole["tests"]] == ["test_replay", "TestDraft::test_short"]
 
 
+def test_a_whole_folder_can_be_run(ready: Any, project: Any) -> None:
+    project.write("more/test_more.py", "def test_more():\n    pass\n")
+    client = ready()
+    client.open("test_flow.py")
+    result = client.answer(run(client, project.root.as_uri()), 30)["result"]
+    assert (result["status"], [t["name"] for t in result["tests"]]) == (
+        "passed",
+        ["test_more", "test_replay", "TestDraft::test_short"],
+    )
+
+
+def test_a_workflow_tells_of_its_tests_and_runs_them(ready: Any, project: Any) -> None:
+    client = ready(project.call("hit", project.site(9)))
+    uri, tests = client.open("flow.py"), client.open("test_flow.py")
+    client.answer(run(client, tests), 30)
+    (lens,) = client.request("textDocument/codeLens", client.doc(uri))
+    assert lens["command"]["title"] == "2 hits in 2 tests"
+    assert lens["range"]["start"]["line"] in (5, 6)
+    command = {"command": lens["command"]["command"], "arguments": lens["command"]["arguments"]}
+    again = client.answer(client.start("workspace/executeCommand", command), 30)["result"]
+    assert [t["name"] for t in again["tests"]] == ["test_replay", "TestDraft::test_short"]
+    client.change(uri, 2, (8, 60, 8, 60, " "))
+    client.diagnostics(uri, 2)
+    (lens,) = client.request("textDocument/codeLens", client.doc(uri))
+    assert lens["command"]["title"] == "stale: 2 hits in 2 tests"
+
+
 def test_a_failing_test_is_a_diagnostic_on_its_name(ready: Any, project: Any) -> None:
     project.write("test_flow.py", "def test_replay():\n    assert 1 == 2\n")
     client = ready()

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="warm runners ar
 
 @pytest.fixture
 async def warm(tmp_path: Path) -> AsyncIterator[WarmRunner]:
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\nasyncio_default_fixture_loop_scope = function\n")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\naddopts = -p no:cacheprovider\nasyncio_default_fixture_loop_scope = function\n"
+    )
     runner = WarmRunner(sys.executable, str(tmp_path), os.environ)
     yield runner
     await runner.close()

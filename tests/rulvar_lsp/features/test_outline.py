@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rulvar_lsp.features.outline import blocks, find_test_at, find_tests, is_test_file, masked
+from rulvar_lsp.features.outline import (
+    blocks,
+    find_test_at,
+    find_tests,
+    is_test_file,
+    lines_in_strings,
+)
 from rulvar_lsp.text import Text
 
 SOURCE = '''import pytest
@@ -45,7 +51,7 @@ class Cart:
 
 
 def names(source: str) -> list[str]:
-    return [block.name for block in find_tests(Text(source))]
+    return [block.name for block in find_tests(blocks(Text(source)))]
 
 
 def test_what_pytest_collects_by_default_is_found() -> None:
@@ -64,7 +70,7 @@ def test_tests_stay_when_the_text_around_them_does_not_parse() -> None:
 
 def test_the_test_around_a_line_is_found_decorators_included() -> None:
     text = Text(SOURCE)
-    assert [b.name if (b := find_test_at(text, n)) else None for n in (0, 3, 7, 9, 16, 20)] == [
+    assert [b.name if (b := find_test_at(text, blocks(text), n)) else None for n in (0, 3, 7, 9, 16, 20)] == [
         None,
         "test_one",
         "test_one",
@@ -87,9 +93,13 @@ def test_only_files_that_pytest_would_look_into_count() -> None:
     assert not is_test_file("/test_a/x.py") and not is_test_file("/a/test_x.pyi")
 
 
-@given(st.text(alphabet="'\"\\#\n\r abc()", max_size=200))
-def test_masking_keeps_every_place(source: str) -> None:
-    hidden = masked(source)
-    assert len(hidden) == len(source)
-    assert [c for c in hidden if c in "\r\n"] == [c for c in source if c in "\r\n"]
-    find_tests(Text(source))
+def test_comments_and_strings_at_the_margin_close_nothing() -> None:
+    source = 'class TestA:\n    def test_a(self):\n        x = """\ny\n"""\n# no\n        pass\n    def test_b(self): pass\n'
+    assert names(source) == ["TestA::test_a", "TestA::test_b"]
+
+
+@given(st.text(alphabet="'\"\\#\n\r abc()def", max_size=200))
+def test_any_text_has_an_outline(source: str) -> None:
+    text = Text(source)
+    assert lines_in_strings(text) <= set(range(text.line_count))
+    find_tests(blocks(text))

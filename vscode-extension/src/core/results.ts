@@ -1,17 +1,10 @@
 /** What the server's `rulvar.replayStrict` gives back, and how a test view shows it. */
 
-export interface Difference {
-  readonly path: string;
-  readonly recorded: string | null;
-  readonly actual: string | null;
-}
-
 export interface Miss {
   readonly uri: string;
   readonly line: number;
   readonly character: number;
   readonly message: string;
-  readonly differences: readonly Difference[];
 }
 
 export interface TestResult {
@@ -49,19 +42,7 @@ export function verdict(run: RunResult, name: string): Verdict {
   return { kind: run.status === "failed" ? "failed" : "errored", text: run.summary };
 }
 
-/** Both sides of a miss as text, for a diff editor. */
-export function sides(miss: Miss): { recorded: string; actual: string } {
-  const side = (pick: (d: Difference) => string | null) =>
-    miss.differences.map((d) => `${d.path}\n  ${pick(d) ?? "(no such field)"}`).join("\n\n");
-  return { recorded: side((d) => d.recorded), actual: side((d) => d.actual) };
-}
-
 /** A terminal wants CR LF. */
 export function terminalText(text: string): string {
   return text.replace(/\r?\n/g, "\r\n") + "\r\n";
-}
-
-/** A test's place in a tree: `TestCart::test_empty` is `test_empty` below `TestCart`. */
-export function treePath(name: string): string[] {
-  return name.split("::");
 }

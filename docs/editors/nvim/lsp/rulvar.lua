@@ -15,13 +15,18 @@ return {
     local function command(name, desc, run)
       vim.api.nvim_buf_create_user_command(bufnr, "LspRulvar" .. name, run, { desc = desc })
     end
+    local function run(uri)
+      vim.cmd("silent! wall")
+      client:exec_cmd(
+        { title = "Run replay-strict", command = "rulvar.replayStrict", arguments = { { uri = uri } } },
+        { bufnr = bufnr }
+      )
+    end
     command("RunFile", "Run replay-strict on this file", function()
-      vim.cmd.update()
-      client:exec_cmd({
-        title = "Run replay-strict",
-        command = "rulvar.replayStrict",
-        arguments = { { uri = vim.uri_from_bufnr(bufnr) } },
-      }, { bufnr = bufnr })
+      run(vim.uri_from_bufnr(bufnr))
+    end)
+    command("RunProject", "Run replay-strict on the whole project", function()
+      run(vim.uri_from_fname(client.config.root_dir or vim.fn.getcwd()))
     end)
     command("Cancel", "Cancel running tests", function()
       client:exec_cmd({ title = "Cancel", command = "rulvar.cancelRun", arguments = { vim.empty_dict() } }, { bufnr = bufnr })

@@ -1,4 +1,6 @@
-"""Look-up in the library table. Names are matched exactly first, then by the longest `.*` above them."""
+"""Look-up in the library table. Names are matched exactly first, then by the longest `.*` above
+them.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rulvar_lint.core.libraries import stdlib, third_party
+from rulvar_lint.core.libraries import stdlib, third_party, third_party_types
 from rulvar_lint.core.libraries.group import Group
+from rulvar_lint.core.words import names
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +26,33 @@ class Entry:
 
 _LOCAL: Final = Entry("RLV205", "belongs to a thread, not to the run", "", "")
 NOTHING: Final[tuple[Entry, ...]] = ()
-_LANGCHAIN_INERT: Final = ("Prompt", "Parser", "Splitter", "Message", "Document", "Placeholder", "Template")
+_LANGCHAIN_INERT: Final = (
+    "Prompt",
+    "Parser",
+    "Splitter",
+    "Message",
+    "Document",
+    "Placeholder",
+    "Template",
+)
 
 
 class Catalog:
     """The compiled table. `extra` adds names from the configuration: {"acme.now": "RLV101"}."""
 
-    __slots__ = ("_elements", "_exact", "_known", "_members", "_pure", "_reads", "_results", "_same", "_seen", "_types", "_wild")
+    __slots__ = (
+        "_elements",
+        "_exact",
+        "_known",
+        "_members",
+        "_pure",
+        "_reads",
+        "_results",
+        "_same",
+        "_seen",
+        "_types",
+        "_wild",
+    )
 
     def __init__(self, extra: Mapping[str, str] | None = None) -> None:
         self._exact: dict[str, list[Entry]] = {}
@@ -44,13 +67,13 @@ class Catalog:
         for group in stdlib.READS:
             for path in group.paths.split():
                 self._reads[path] = Entry(group.code, group.does, group.when, group.severity)
-        self._results = {**third_party.RESULTS, **stdlib.RESULTS}
-        self._types = stdlib.TYPES | third_party.TYPES
-        self._elements = {**third_party.ELEMENTS, **stdlib.ELEMENTS}
-        self._members = {**third_party.MEMBERS, **stdlib.MEMBERS}
+        self._results = {**third_party_types.RESULTS, **stdlib.RESULTS}
+        self._types = stdlib.TYPES | third_party_types.TYPES
+        self._elements = {**third_party_types.ELEMENTS, **stdlib.ELEMENTS}
+        self._members = {**third_party_types.MEMBERS, **stdlib.MEMBERS}
         self._same = {
             f"{type_}.{member}"
-            for table in (stdlib.SAME_TYPE, third_party.SAME_TYPE)
+            for table in (stdlib.SAME_TYPE, third_party_types.SAME_TYPE)
             for type_, members in table.items()
             for member in members
         }
@@ -114,7 +137,11 @@ class Catalog:
         if path in self._same:
             return path.rpartition(".")[0]
         if path.startswith("langchain") and path.rpartition(".")[2][:1].isupper():
-            return "langchain.Inert" if any(word in path for word in _LANGCHAIN_INERT) else "langchain.Runnable"
+            return (
+                "langchain.Inert"
+                if any(word in path for word in _LANGCHAIN_INERT)
+                else "langchain.Runnable"
+            )
         return None
 
     def is_type(self, path: str) -> bool:
@@ -137,13 +164,14 @@ class Catalog:
         """Whether the module `path` has members that the table reports."""
         prefix = path + "."
         return path in self._wild or any(
-            name.startswith(prefix) and "." not in name[len(prefix) :] for name in (*self._exact, *self._reads)
+            name.startswith(prefix) and "." not in name[len(prefix) :]
+            for name in (*self._exact, *self._reads)
         )
 
 
 def canonical(path: str) -> str:
     """The name under which the table knows `path`."""
-    for table in (stdlib.ALIASES, third_party.ALIASES):
+    for table in (stdlib.ALIASES, third_party_types.ALIASES):
         found = table.get(path)
         if found is not None:
             return found
@@ -151,7 +179,6 @@ def canonical(path: str) -> str:
 
 
 # Packages whose awaitables and calls are known to be harmless to replay.
-_HARMLESS: Final = frozenset(
-    """rulvar pydantic attr attrs msgspec typing_extensions tenacity backoff stamina retrying anyio trio orjson yaml
-    jinja2 tiktoken dateutil pytest hypothesis numpy pandas""".split()
-)
+_HARMLESS: Final = names("""rulvar pydantic attr attrs msgspec typing_extensions tenacity
+backoff stamina retrying anyio trio orjson yaml jinja2 tiktoken dateutil pytest hypothesis numpy
+pandas""")

@@ -50,6 +50,22 @@ async function probe() {
   await execute("rulvar.openFile", { path: vscode.Uri.joinPath(flow, "..", "cassettes", "triage.jsonl").fsPath, line: 3 });
   seen.opened = [vscode.window.activeTextEditor.document.uri.path.split("/").pop(), vscode.window.activeTextEditor.selection.active.line];
 
+  // a miss in a diff editor; a workflow runs the tests that went through it; a cassette has findings of its own
+  await execute("rulvar.explainMiss", { uri: flow.toString(), line: 9, column: 20 });
+  const tab = () => vscode.window.tabGroups.activeTabGroup.activeTab;
+  await until("diff editor", () => tab()?.input instanceof vscode.TabInputTextDiff);
+  seen.diff = [tab().label, (await vscode.workspace.openTextDocument(tab().input.modified)).getText()];
+  const workflow = await until("workflow lens", async () =>
+    (await execute("vscode.executeCodeLensProvider", flow, 10)).find((lens) => /1 hit, 1 miss/.test(lens.command?.title ?? "")));
+  seen.workflow = workflow.command.title;
+  await execute(workflow.command.command, ...workflow.command.arguments);
+  const tape = vscode.Uri.joinPath(flow, "..", "cassettes", "bad.jsonl");
+  const [header] = fs.readFileSync(vscode.Uri.joinPath(flow, "..", "cassettes", "triage.jsonl").fsPath, "utf8").split("\n");
+  fs.writeFileSync(tape.fsPath, `${header}\n{"adapterId":3}\n`);
+  await vscode.window.showTextDocument(await vscode.workspace.openTextDocument(tape));
+  await until("cassette findings", () => codes(tape).length);
+  seen.cassette = codes(tape);
+
   // an unsaved buffer is checked; a notebook cell and a git: document are left alone
   const untitled = await vscode.workspace.openTextDocument({ language: "python", content: document.getText() });
   await until("untitled", () => codes(untitled.uri).length);

@@ -89,7 +89,7 @@ export async function withVSCode(cfg, options, body) {
     await up(port, began);
     mark("up");
     browser = await chromium.launchPersistentContext(path.join(tmp, "chrome"), {
-      executablePath: cfg.chromium, headless: true, viewport: { width: 1280, height: 800 },
+      executablePath: cfg.chromium, headless: true, viewport: options.viewport ?? { width: 1280, height: 800 },
       args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
         "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"],
     });

@@ -1,27 +1,40 @@
-// Takes the picture of the README: an unstable line, the rows that served, a miss explained. See picture.py.
+// The picture of the README: the example project after one prompt was edited, and a clock that crept in.
 import { config, sleep, withVSCode } from "./launch.mjs";
 
 const settings = {
-  "editor.fontSize": 13, "editor.hover.above": false, "editor.stickyScroll.enabled": false,
-  "workbench.activityBar.location": "hidden", "editor.matchBrackets": "never", "editor.occurrencesHighlight": "off",
+  "editor.hover.above": false,
+  "editor.fontSize": 13,
+  "workbench.activityBar.location": "hidden",
+  "explorer.compactFolders": false,
+  "editor.stickyScroll.enabled": false,
 };
-const options = { trust: true, file: "triage.py", settings };
-await withVSCode(config(), options, async ({ page, shot, step, untilLine, pointAt }) => {
-  await page.setViewportSize({ width: 1360, height: 760 });
-  await page.keyboard.press("Control+b");
-  await step("jump", async () => {
-    await page.keyboard.press("Control+g");
-    await page.keyboard.type("62");
-    await page.keyboard.press("Enter");
-    await untilLine(/miss 9ec77f/);
+await withVSCode(config(), { trust: true, settings, file: "test_triage.py", viewport: { width: 1240, height: 760 } },
+  async ({ page, shot, step, lens, openFile, untilLine, pointAt, palette }) => {
+    const goTo = async (line) => {
+      await page.keyboard.press("Control+g");
+      await page.waitForSelector(".quick-input-widget input");
+      await page.keyboard.type(String(line));
+      await page.keyboard.press("Enter");
+    };
+    await step("run", async () => {
+      await lens("Run replay-strict").first().waitFor({ timeout: 40000 });
+      await goTo(42);
+      await palette("rulvar: Run Replay-Strict on Current Test");
+      await lens("failed:").waitFor({ timeout: 40000 });
+    });
+    await step("explain", async () => {
+      await openFile("triage.py");
+      await page.keyboard.press("Control+b");
+      await page.keyboard.press("Control+Home");
+      await goTo(66);
+      await untilLine(/miss [0-9a-f]{6}/);
+      await untilLine(/hit [0-9a-f]{6} #0/);
+      await sleep(500);
+      await pointAt("reply = await ctx.agent", 180);
+      await page.waitForFunction(
+        () => /nearest is row/.test(document.querySelector(".monaco-hover:not(.hidden)")?.textContent ?? ""), null, { timeout: 10000 });
+      await page.waitForSelector(".squiggly-error", { timeout: 10000 });
+      await sleep(700);
+    });
+    await shot("picture.png");
   });
-  await step("open", () => page.waitForSelector(".squiggly-error", { timeout: 40000 }).then(() => true));
-  await step("hover", async () => {
-    await pointAt("Write warmly", 120);
-    await page.waitForFunction(
-      () => /Write to the reporter/.test(document.querySelector(".monaco-hover:not(.hidden)")?.textContent ?? ""),
-      null, { timeout: 10000 });
-  });
-  await sleep(600);
-  await shot("editor-vscode.png");
-});

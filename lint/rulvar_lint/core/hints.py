@@ -20,6 +20,7 @@ from rulvar_lint.core.values import (
     Value,
     join,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import FunctionDecl, Module, Parameter
@@ -32,9 +33,13 @@ _SIMPLE: Final = {
     "builtins.float": FLOAT,
     "builtins.bytes": BYTES,
 }
-_WRAPPERS: Final = frozenset("Optional Annotated Union Final ClassVar Required NotRequired Awaitable Coroutine".split())
-_SEQUENCES: Final = frozenset("list List Sequence Iterable Iterator Collection deque tuple Tuple Generator".split())
-_MAPPINGS: Final = frozenset("dict Dict Mapping MutableMapping defaultdict OrderedDict Counter".split())
+_WRAPPERS: Final = names(
+    """Optional Annotated Union Final ClassVar Required NotRequired Awaitable Coroutine"""
+)
+_SEQUENCES: Final = names(
+    """list List Sequence Iterable Iterator Collection deque tuple Tuple Generator"""
+)
+_MAPPINGS: Final = names("""dict Dict Mapping MutableMapping defaultdict OrderedDict Counter""")
 
 
 def static_name(m: Machine, module: Module, expr: ast.expr) -> Value | None:
@@ -84,10 +89,16 @@ def is_ctx(m: Machine, module: Module, annotation: ast.expr, depth: int = 0) -> 
     if isinstance(value, Ext):
         if value.path.startswith("rulvar."):
             return value.path.rpartition(".")[2] in _CTX_NAMES
-        return None if value.path in ("typing.Any", "builtins.object") or value.path[0] == "." else False
+        return (
+            None
+            if value.path in ("typing.Any", "builtins.object") or value.path[0] == "."
+            else False
+        )
     if isinstance(value, Class):
         return any(
-            isinstance(base, Ext) and base.path.startswith("rulvar.") and base.path.rpartition(".")[2] in _CTX_NAMES
+            isinstance(base, Ext)
+            and base.path.startswith("rulvar.")
+            and base.path.rpartition(".")[2] in _CTX_NAMES
             for base in value.decl.bases
         )
     return None
@@ -115,7 +126,9 @@ def parameter_value(m: Machine, decl: FunctionDecl, param: Parameter) -> Value |
     return from_annotation(m, decl.module, param.annotation)
 
 
-def from_annotation(m: Machine, module: Module, annotation: ast.expr, depth: int = 0) -> Value | None:
+def from_annotation(
+    m: Machine, module: Module, annotation: ast.expr, depth: int = 0
+) -> Value | None:
     """A value of the annotated type, or None when the type does not matter."""
     expr = parsed(annotation)
     if expr is None or depth > 6:
@@ -159,6 +172,8 @@ def _generic(m: Machine, module: Module, expr: ast.Subscript, depth: int) -> Val
             found = join(found, from_annotation(m, module, part, depth + 1))
         return found
     value = static_name(m, module, head)
+    if not inner:
+        return None
     if isinstance(value, Ext) and value.path in ("builtins.set", "builtins.frozenset"):
         elem = from_annotation(m, module, inner[0], depth + 1)
         return Set(elem, elem is INT)
@@ -174,6 +189,9 @@ def _generic(m: Machine, module: Module, expr: ast.Subscript, depth: int) -> Val
 
 
 def _matters(value: Value | None) -> bool:
-    return isinstance(value, Set | Inst | Dict | Seq | Obj) and value not in (STR, INT, FLOAT, BYTES)
-
-
+    return isinstance(value, Set | Inst | Dict | Seq | Obj) and value not in (
+        STR,
+        INT,
+        FLOAT,
+        BYTES,
+    )

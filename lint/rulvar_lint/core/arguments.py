@@ -1,0 +1,173 @@
+"""The arguments of a call, and the parameters they are bound to."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from rulvar_lint.core.expressions import eval_items
+from rulvar_lint.core.values import (
+    Container,
+    Ctx,
+    Func,
+    Seq,
+    Star,
+    Unknown,
+    Value,
+    element_of,
+    merge_taint,
+)
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.frame import Frame
+    from rulvar_lint.core.values import Env, Taint
+
+
+class Args:
+    """Evaluated arguments. `marks` holds, per argument node, how many findings there were before
+    and after it.
+    """
+
+    __slots__ = ("kw", "kw_nodes", "marks", "pos", "pos_nodes", "rest")
+
+    def __init__(self, pos: list[Value | None], kw: dict[str, Value | None]) -> None:
+        self.pos = pos
+        self.kw = kw
+        self.rest: Value | None = None
+        self.pos_nodes: list[ast.expr] = []
+        self.kw_nodes: dict[str, ast.expr] = {}
+        self.marks: dict[ast.expr, tuple[int, int]] = {}
+
+    def values(self) -> list[Value]:
+        """The known values among the arguments, `*` and `**` included."""
+        found = [value for value in self.pos if value is not None]
+        found += [value for value in self.kw.values() if value is not None]
+        if self.rest is not None:
+            found.append(self.rest)
+        return found
+
+    def get(self, index: int, name: str) -> Value | None:
+        """The argument at `index` or named `name`."""
+        if index < len(self.pos):
+            value = self.pos[index]
+            return value.value if isinstance(value, Star) else value
+        return self.kw.get(name)
+
+    def first(self) -> Value | None:
+        """The argument that builtins go through."""
+        return self.get(0, "iterable")
+
+    def taint(self) -> Taint:
+        """What any of the arguments carries."""
+        taint: Taint = None
+        for value in self.values():
+            taint = merge_taint(taint, value.taint)
+        return taint
+
+    def node(self, index: int, name: str) -> ast.expr | None:
+        """The expression of that argument."""
+        if index < len(self.pos_nodes):
+            return self.pos_nodes[index]
+        return self.kw_nodes.get(name)
+
+    def count(self) -> int:
+        """How many arguments are given."""
+        return len(self.pos) + len(self.kw)
+
+
+def eval_args(f: Frame, node: ast.Call) -> Args:
+    """Evaluate the arguments of a call, left to right."""
+    args = Args(eval_items(f, node.args) if node.args else [], {})
+    args.pos_nodes = node.args
+    if node.keywords:
+        for keyword in node.keywords:
+            value = f.ev[keyword.value.__class__](f, keyword.value)
+            if keyword.arg is None:
+                args.rest = value if value is not None else Unknown()
+            else:
+                args.kw[keyword.arg] = value
+                args.kw_nodes[keyword.arg] = keyword.value
+    return args
+
+
+def eval_marked_args(f: Frame, node: ast.Call) -> Args:
+    """As `eval_args`, and remembers which findings belong to which argument."""
+    args = Args([], {})
+    args.pos_nodes = node.args
+    log = f.m.log
+    for arg in node.args:
+        before = len(log)
+        args.pos += eval_items(f, [arg])
+        args.marks[arg] = (before, len(log))
+    for keyword in node.keywords:
+        before = len(log)
+        value = f.ev[keyword.value.__class__](f, keyword.value)
+        if keyword.arg is None:
+            args.rest = value if value is not None else Unknown()
+        else:
+            args.kw[keyword.arg] = value
+            args.kw_nodes[keyword.arg] = keyword.value
+        args.marks[keyword.value] = (before, len(log))
+    return args
+
+
+def holds_ctx(args: Args) -> bool:
+    """Whether ctx itself is among the arguments."""
+    return any(value.__class__ is Ctx for value in args.pos) or any(
+        value.__class__ is Ctx for value in args.kw.values()
+    )
+
+
+def bind(f: Frame, func: Func, args: Args) -> tuple[Env, list[str]]:
+    """Parameters to values, and the names of those that take their default."""
+    decl = func.decl
+    pos = _expand(args.pos)
+    if func.bound is not None:
+        pos.insert(0, func.bound)
+    kw = args.kw
+    rest_elem = element_of(args.rest) if isinstance(args.rest, Container) else None
+    env: Env = {}
+    defaulted: list[str] = []
+    index = 0
+    spread: Value | None = None
+    is_spread = False
+    for param in decl.params:
+        name = param.name
+        if param.kind == "pos" and index < len(pos):
+            value = pos[index]
+            if isinstance(value, Star):
+                spread, is_spread = value.value, True
+                value = element_of(spread) if isinstance(spread, Container) else None
+            else:
+                index += 1
+        elif param.kind == "var":
+            value = f.new_seq("tuple", pos[index:])
+            index = len(pos)
+        elif param.kind == "varkw":
+            names = {p.name for p in decl.params}
+            value = f.new_dict({k: v for k, v in kw.items() if k not in names}, args.rest)
+        elif name in kw:
+            value = kw[name]
+        elif isinstance(args.rest, Container) and name in getattr(args.rest, "entries", {}):
+            value = args.rest.entries[name]  # type: ignore[attr-defined]
+        else:
+            value = decl.defaults.get(name)
+            if param.default is not None and not is_spread and args.rest is None:
+                defaulted.append(name)
+            value = value if value is not None else rest_elem
+        env[name] = value if value is not None else f.m.annotated(decl, param)
+    return env, defaulted
+
+
+def _expand(pos: list[Value | None]) -> list[Value | None]:
+    """Positional arguments with `*items` spelled out where the items are known."""
+    if not any(isinstance(value, Star) for value in pos):
+        return list(pos)
+    found: list[Value | None] = []
+    for value in pos:
+        inner = value.value if isinstance(value, Star) else None
+        if isinstance(inner, Seq) and inner.items is not None and inner.elem is None:
+            found += _expand(inner.items)
+        else:
+            found.append(value)
+    return found

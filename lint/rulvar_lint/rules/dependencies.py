@@ -1,0 +1,194 @@
+"""RLV403, RLV404: the inputs of a step that its deps do not name."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from rulvar_lint.core.classes import is_data_class
+from rulvar_lint.core.decls import children, walk
+from rulvar_lint.core.effects import Cause
+from rulvar_lint.core.frame import STEP
+from rulvar_lint.core.freevars import free_names
+from rulvar_lint.core.values import (
+    Class,
+    Const,
+    Ctx,
+    Ext,
+    Func,
+    Inst,
+    LazyImport,
+    ModuleRef,
+    Obj,
+    Partial,
+    Value,
+    options_of,
+)
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.ctxcalls import CtxCall
+    from rulvar_lint.core.frame import Frame
+    from rulvar_lint.core.hooks import Hooks
+    from rulvar_lint.core.memory import Result
+
+
+def install(hooks: Hooks) -> None:
+    """Listen to what these rules judge."""
+    hooks.step.append(_dependencies)
+
+
+def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | None) -> None:
+    if f.mode == STEP:
+        return
+    fn_node = call.expr("fn")
+    if fn_node is None:
+        return
+    used = _captured_paths(f, fn_node, fn)
+    if not used:
+        return
+    deps = call.expr("deps")
+    if deps is None:
+        names = ", ".join(f"`{name}`" for name in sorted({path[0] for path in used})[:3])
+        what = f"the step uses {names} and declares no deps"
+        f.m.report(f, call.node, Cause("RLV404", what, f.place(call.node), (), "warning"))
+        return
+    if isinstance(deps, ast.Starred) or not isinstance(deps, ast.List | ast.Tuple):
+        covered = _paths(deps)
+        if isinstance(deps, ast.Name) and deps.id not in f.env:
+            return
+        if isinstance(deps, ast.Name):
+            covered |= _display_paths(f, deps.id)
+    else:
+        covered = _paths(deps)
+    for extra in (call.expr("label"), call.expr("key")):
+        if extra is not None:
+            covered |= _paths(extra)
+    missing = sorted({path for path in used if not any(path[: len(c)] == c for c in covered)})
+    if missing:
+        shown = ", ".join(f"`{_show(path)}`" for path in missing[:3])
+        what = f"the step uses {shown}, which is missing from `deps`"
+        f.m.report(
+            f,
+            call.node,
+            Cause("RLV403", what, f.place(call.node), (), "warning"),
+            fix=_add_dep(deps, missing),
+        )
+
+
+def _add_dep(deps: ast.expr, missing: list[tuple[str, ...]]) -> object:
+    if not isinstance(deps, ast.List) or not deps.elts or isinstance(deps.elts[-1], ast.Starred):
+        return None
+    text = ", ".join(_show(path) for path in missing)
+    return ("unsafe", f"Add {text} to deps", [(deps.elts[-1], f", {text}")], "after")
+
+
+def _show(path: tuple[str, ...]) -> str:
+    return path[0] + "".join(path[1:])
+
+
+def _display_paths(f: Frame, name: str) -> set[tuple[str, ...]]:
+    """What a list in a variable was built from, when the function says so."""
+    found: set[tuple[str, ...]] = set()
+    root = f.decl.node if f.decl is not None else None
+    if root is None:
+        return found
+    for node in walk(root):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == name for t in node.targets
+        ):
+            found |= _paths(node.value)
+    return found
+
+
+def _paths(node: ast.AST) -> set[tuple[str, ...]]:
+    """Access paths in an expression: `cfg["a"].b` is ("cfg", "['a']", ".b")."""
+    found: set[tuple[str, ...]] = set()
+    todo: list[ast.AST] = [node]
+    while todo:
+        current = todo.pop()
+        path = _path(current)
+        if path is not None:
+            found.add(path)
+            continue
+        if isinstance(current, ast.Call) and isinstance(current.func, ast.Attribute):
+            todo.append(current.func.value)
+            todo.extend([*current.args, *(keyword.value for keyword in current.keywords)])
+            continue
+        todo.extend(children(current))
+    return found
+
+
+def _path(node: ast.AST) -> tuple[str, ...] | None:
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    if isinstance(node, ast.Attribute):
+        base = _path(node.value)
+        return None if base is None else (*base, f".{node.attr}")
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        base = _path(node.value)
+        return None if base is None else (*base, f"[{node.slice.value!r}]")
+    return None
+
+
+def _captured_paths(f: Frame, fn_node: ast.expr, fn: Value | None) -> set[tuple[str, ...]]:
+    """Access paths of the local variables that a step function uses."""
+    found: set[tuple[str, ...]] = set()
+    if isinstance(fn_node, ast.Call):
+        for option in options_of(fn):
+            if isinstance(option, Partial):
+                for arg in (*fn_node.args, *(keyword.value for keyword in fn_node.keywords)):
+                    found |= _paths(arg)
+    for option in options_of(fn):
+        func = option.func if isinstance(option, Partial) else option
+        if isinstance(func, Func) and func.frame is not None:
+            found |= _function_paths(f, func, set())
+    return {path for path in found if _is_input(f, path[0])}
+
+
+def _function_paths(f: Frame, func: Func, seen: set[ast.AST]) -> set[tuple[str, ...]]:
+    node = func.decl.node
+    if node in seen:
+        return set()
+    seen.add(node)
+    free = set(free_names(node))
+    body: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
+    found: set[tuple[str, ...]] = set()
+    for part in body:
+        found |= {path for path in _paths(part) if path[0] in free}
+    for param in func.decl.params:
+        if param.default is not None:
+            found |= _paths(param.default)
+    for name in free:
+        inner = f.env.get(name)
+        if isinstance(inner, Func) and inner.frame is not None:
+            found |= _function_paths(f, inner, seen)
+    return found
+
+
+def _is_input(f: Frame, name: str) -> bool:
+    """Whether a name is a local variable whose value can differ between runs."""
+    if name in f.env:
+        value = f.env[name]
+    else:
+        owner = f.owner_of(name)
+        if owner is None or owner.decl is None:
+            return False
+        value = owner.env.get(name)
+        return _differs(owner, name, value)
+    return _differs(f, name, value)
+
+
+_DATA_TYPES: Final = ("builtins.", "datetime.", "uuid.", "pathlib.", "decimal.", "fractions.")
+
+
+def _differs(f: Frame, name: str, value: Value | None) -> bool:
+    if isinstance(value, Ctx | Func | Class | Ext | ModuleRef | LazyImport | Const):
+        return False
+    if isinstance(value, Inst) and not is_data_class(value.decl):
+        return False  # a service, which has no place in deps
+    if isinstance(value, Obj) and not value.type.startswith(_DATA_TYPES):
+        return False
+    decl = f.decl
+    if decl is None or name in ("self", "cls", "args"):
+        return False
+    return not (decl in f.m.registered and any(param.name == name for param in decl.params))

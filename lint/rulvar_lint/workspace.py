@@ -1,0 +1,255 @@
+"""The files of a session: what is on disk, what an editor holds, and who imports whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rulvar_lint.core.files import ModuleIndex, walk
+from rulvar_lint.core.source import Source
+
+if TYPE_CHECKING:
+    from rulvar_lint.config import Config
+
+_MARKS: Final = (b"rulvar", b"RLV")
+_REPLAYED: Final = re.compile(rb"ctx|workflow|machine", re.I)
+_TAKES_CTX: Final = re.compile(rb"ctx|await\b", re.I)
+_IMPORT: Final = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))", re.M
+)
+
+
+class Workspace:
+    """The files below a root, read when they are needed and kept until they change.
+
+    Args:
+        root: folder that paths are relative to.
+        config: which files belong to the project.
+        files: paths relative to the root, when they have been listed already.
+    """
+
+    def __init__(self, root: Path, config: Config, files: Iterable[str] | None = None) -> None:
+        self.root = root
+        self.config = config
+        self.cassettes: set[str] = set()
+        self.overlays: dict[str, bytes] = {}
+        self._files = None if files is None else list(files)
+        self._index: ModuleIndex | None = None
+        self._sources: dict[str, Source] = {}
+        self._imports: dict[str, list[str]] = {}
+        self._targets: dict[str, frozenset[str]] = {}
+        self._marks: dict[str, tuple[bool, bool]] = {}
+
+    def relative(self, path: str | Path) -> str:
+        """A path as findings name it: relative to the root, with forward slashes."""
+        absolute = Path(path)
+        if absolute.is_absolute():
+            try:
+                absolute = absolute.relative_to(self.root)
+            except ValueError:
+                try:
+                    absolute = absolute.resolve().relative_to(self.root)
+                except ValueError:
+                    return absolute.as_posix()
+        return absolute.as_posix()
+
+    @property
+    def index(self) -> ModuleIndex:
+        """The Python files of the project."""
+        if self._index is None:
+            paths = []
+            for path in self._list():
+                if path.endswith(".py"):
+                    paths.append(path)
+                elif self.config.is_cassette(path):
+                    self.cassettes.add(path)
+            self._index = ModuleIndex(paths, self._source_roots(paths))
+            for path in self.overlays:
+                self.note(path)
+        return self._index
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the files have been listed yet."""
+        return self._index is not None
+
+    def _list(self) -> Iterable[str]:
+        if self._files is not None:
+            return self._files
+        config = self.config
+        return [
+            path
+            for path, _ in walk(
+                self.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore
+            )
+        ]
+
+    def _source_roots(self, paths: list[str]) -> list[str]:
+        folders = {path.rpartition("/")[0] for path in paths}
+        parents = {folder for path in folders for folder in _parents(path)}
+        return [
+            *self.config.src,
+            *sorted(f for f in parents if (self.root / f / "pyproject.toml").is_file()),
+        ]
+
+    def note(self, path: str) -> bool:
+        """A file exists. Returns whether it is a new Python file."""
+        if path.endswith(".py"):
+            return self.index.add(path)
+        if self.config.is_cassette(path):
+            self.cassettes.add(path)
+        return False
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file, on disk or in an editor."""
+        return path in self.overlays or (self.root / path).is_file()
+
+    def forget(self, path: str, *, structure: bool) -> None:
+        """A file changed; with `structure`, one came or went."""
+        self._sources.pop(path, None)
+        self._imports.pop(path, None)
+        self._marks.pop(path, None)
+        if structure:
+            self._targets.clear()
+        else:
+            self._targets.pop(path, None)
+
+    def discard(self, path: str) -> bool:
+        """A file is gone. Returns whether it was a known Python file."""
+        self.cassettes.discard(path)
+        return self.index.remove(path)
+
+    def source(self, path: str) -> Source | None:
+        """The text of a file, or None if it cannot be read."""
+        found = self._sources.get(path)
+        if found is None:
+            data = self.overlays.get(path)
+            if data is None:
+                try:
+                    data = (self.root / path).read_bytes()
+                except OSError:
+                    return None
+            found = self._sources[path] = Source(path, data)
+        return found
+
+    def data(self, path: str) -> bytes:
+        """The bytes of a file; none if it cannot be read."""
+        source = self.source(path)
+        return source.data if source is not None else b""
+
+    def release(self, path: str) -> None:
+        """Forget the tree of a file."""
+        source = self._sources.get(path)
+        if source is not None:
+            source.release_tree()
+
+    # Which files can matter
+
+    def _marked(self, path: str) -> tuple[bool, bool]:
+        """Whether a file has something to say to the lint, and whether it mentions rulvar."""
+        found = self._marks.get(path)
+        if found is None:
+            data = self.data(path)
+            rulvar = _MARKS[0] in data
+            found = self._marks[path] = (rulvar or _MARKS[1] in data, rulvar)
+        return found
+
+    def is_marked(self, path: str) -> bool:
+        """Whether a file mentions rulvar or one of its rules."""
+        return self._marked(path)[0]
+
+    def is_candidate(self, path: str) -> bool:
+        """Whether a file can hold replayed code that is a workflow of its own."""
+        if self.is_marked(path):
+            return True
+        return self._uses(path, {other for other in self.index if self._marked(other)[1]})
+
+    def candidates(self) -> list[str]:
+        """The files that can hold replayed code: those that mention rulvar, and those that import
+        from one that does, since a decorator or a type can be handed on.
+        """
+        paths = sorted(self.index)
+        found = {path for path in paths if self.is_marked(path)}
+        fresh = {path for path in found if self._marked(path)[1]}
+        while fresh:
+            fresh = {path for path in paths if path not in found and self._uses(path, fresh)}
+            found |= fresh
+        return sorted(found)
+
+    def _uses(self, path: str, targets: set[str]) -> bool:
+        """Whether a file imports one of the targets and may define replayed code."""
+        if not targets or not _REPLAYED.search(self.data(path)):
+            return False
+        return not targets.isdisjoint(self.imported(path))
+
+    def imported(self, path: str) -> frozenset[str]:
+        """The files that a file may import."""
+        found = self._targets.get(path)
+        if found is None:
+            targets = (self.index.find(name, path) for name in self._names(path))
+            found = self._targets[path] = frozenset(target for target in targets if target)
+        return found
+
+    def _names(self, path: str) -> list[str]:
+        found = self._imports.get(path)
+        if found is None:
+            found = self._imports[path] = imported_names(path, self.data(path))
+        return found
+
+    def readers(self, path: str) -> list[str]:
+        """The files that mention rulvar and import a file, directly or not, if replayed code can
+        be handed to it.
+        """
+        data = self.data(path)
+        if not (_TAKES_CTX.search(data) or _MARKS[1] in data):
+            return []
+        found = {path}
+        fresh = {path}
+        others = set(self.index) - found
+        while fresh:
+            fresh = {other for other in others if not fresh.isdisjoint(self.imported(other))}
+            others -= fresh
+            found |= fresh
+        return sorted(other for other in found if other != path and self._marked(other)[1])
+
+    def mentions(self, word: str, path: str) -> list[str]:
+        """Paths of the files that contain a word and import the module at `path`."""
+        data = word.encode()
+        return sorted(
+            other
+            for other in self.index
+            if other != path and data in self.data(other) and path in self.imported(other)
+        )
+
+
+def imported_names(path: str, data: bytes) -> list[str]:
+    """Names of the modules that a file may import, read off its text."""
+    found: list[str] = []
+    for match in _IMPORT.finditer(data):
+        if match[3] is not None:
+            found += [
+                part.split()[0]
+                for part in match[3].decode("utf-8", "replace").split(",")
+                if part.split()
+            ]
+            continue
+        base = match[1].decode("utf-8", "replace")
+        if base.startswith("."):
+            level = len(base) - len(base.lstrip("."))
+            folders = path.split("/")[:-1]
+            kept = folders[: len(folders) - (level - 1)]
+            base = "/" + "/".join([*kept, *base[level:].split(".")] if base[level:] else kept)
+        found.append(base)
+        names = re.findall(r"\w+", match[2].decode("utf-8", "replace"))
+        found += [f"{base}.{name}" for name in names if name != "as"]
+    return found
+
+
+def _parents(folder: str) -> list[str]:
+    found = []
+    while folder:
+        found.append(folder)
+        folder = folder.rpartition("/")[0]
+    return found

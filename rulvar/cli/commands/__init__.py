@@ -1,0 +1,1 @@
+"""One module per verb: each declares its arguments and does its work."""

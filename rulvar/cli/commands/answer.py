@@ -1,0 +1,93 @@
+"""Answer what a run waits for.
+
+VALUE is JSON, @FILE or - for stdin; a wait for a text takes the text as it is, one for a yes or no
+takes yes and no, and an approval takes allow or deny. KEY may be left out when the run waits for one
+thing only. No code of the project is run: resume the run to let it go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from rulvar.cli.answers import answer_value
+from rulvar.cli.arguments import add_json, add_store
+from rulvar.cli.catalogue import journal_of
+from rulvar.cli.driving import run_async
+from rulvar.cli.exits import OK, WAITING
+from rulvar.cli.journals import open_waits
+from rulvar.cli.outcomes import show_pending
+from rulvar.cli.terminal import Terminal
+from rulvar.cli.workspace import Workspace
+from rulvar.contracts.outcome import Pending
+from rulvar.errors import ConfigError, ResolutionError
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("key", metavar="KEY", nargs="?", help="what the answer is for")
+    parser.add_argument(
+        "value", metavar="VALUE", nargs="?", help="without it, what the run waits for is shown"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="also while the run is marked as running: its process is gone"
+    )
+    add_store(parser)
+    add_json(parser)
+
+
+def execute(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Answer."""
+    return run_async(_answer(options, terminal))
+
+
+async def _answer(options: argparse.Namespace, terminal: Terminal) -> int:
+    from rulvar.engine.engine import Engine
+
+    store = Workspace(options).existing_store(repair=False)
+    meta, entries = await journal_of(store, options.run)
+    waits = open_waits(entries)
+    key, text = _key_and_text(options, waits)
+    if text is None:
+        return _show(options, waits, terminal)
+    if meta.get("status") == "running" and not options.force:
+        raise ConfigError(
+            f"run {options.run!r} is marked as running: answer it in the process that runs it, or, if that is gone, "
+            f"resume the run first (rulvar resume {options.run}) or pass --force",
+            data={"field": "run"},
+        )
+    pending = next((item for item in waits if item.key == key), None)
+    if pending is None:
+        names = ", ".join(repr(item.key) for item in waits) or "none"
+        raise ResolutionError(f"run {options.run!r} does not wait for {key!r}; open waits: {names}")
+    async with Engine(journal=store, determinism="off") as engine:
+        await engine.resolve_external(options.run, pending.key, answer_value(text, pending))
+    left = [item for item in waits if item is not pending]
+    if terminal.json_output:
+        document = {"runId": options.run, "key": key, "answered": True}
+        terminal.document({**document, "pending": [item.to_wire() for item in left]})
+        return OK
+    terminal.out(("answered", "green"), f" {key}")
+    if left:
+        terminal.out(f"  still waits for {', '.join(item.key for item in left)}")
+    terminal.out(f"  next     rulvar resume {options.run}")
+    return OK
+
+
+def _key_and_text(options: argparse.Namespace, waits: list[Pending]) -> tuple[str | None, str | None]:
+    key, text = options.key, options.value
+    if key is not None and text is None and len(waits) == 1 and waits[0].key != key:
+        return waits[0].key, key  # one word for the one thing that is waited for
+    return key, text
+
+
+def _show(options: argparse.Namespace, waits: list[Pending], terminal: Terminal) -> int:
+    if terminal.json_output:
+        terminal.document(
+            {"runId": options.run, "answered": False, "pending": [item.to_wire() for item in waits]}
+        )
+    elif waits:
+        show_pending(terminal, options.run, waits)
+    else:
+        terminal.out(f"run {options.run} waits for nothing")
+    return WAITING if waits else OK

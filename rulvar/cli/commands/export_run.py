@@ -1,0 +1,116 @@
+"""Write a run into one JSON file: its meta row, its journal and its transcripts.
+
+The file holds everything that the run's prompts and answers held. It can be imported into another
+store, replayed (rulvar replay FILE WORKFLOW) and compared (rulvar diff).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rulvar.cli.arguments import add_json, add_store
+from rulvar.cli.bundle import Bundle, encode_bundle
+from rulvar.cli.catalogue import journal_of
+from rulvar.cli.driving import run_async
+from rulvar.cli.exits import OK
+from rulvar.cli.terminal import Terminal
+from rulvar.cli.version import installed_version
+from rulvar.cli.workspace import Workspace
+from rulvar.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rulvar.contracts.entries import JournalEntry
+    from rulvar.stores.jsonl import JsonlFileStore
+
+_REFERENCES = ("transcriptRef", "checkpointRef")
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--output", "-o", metavar="FILE", help="default: RUN.run.json; - is stdout")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    add_store(parser)
+    add_json(parser)
+
+
+def execute(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Export."""
+    return run_async(_export(options, terminal))
+
+
+async def _export(options: argparse.Namespace, terminal: Terminal) -> int:
+    store = Workspace(options).existing_store()
+    meta, entries = await journal_of(store, options.run)
+    blobs, missing = await _transcripts(store, options.run, entries)
+    data = encode_bundle(Bundle(options.run, meta, entries, blobs), installed_version())
+    name = options.output or f"{options.run}.run.json"
+    if name == "-":
+        if options.json:
+            raise ConfigError(
+                "--json and --output - both want stdout; leave one out", data={"field": "--json"}
+            )
+        terminal.stdout.buffer.write(data)
+        terminal.stdout.buffer.flush()
+        return OK
+    _write(Path(name), data, replace=options.force)
+    for ref in missing:
+        terminal.say(
+            ("warning: ", "yellow"), f"transcript {ref} is named in the journal and not in the store"
+        )
+    if options.json:
+        terminal.document(
+            {
+                "runId": options.run,
+                "file": name,
+                "entries": len(entries),
+                "transcripts": len(blobs),
+                "missing": missing,
+            }
+        )
+    else:
+        terminal.out(f"{name}  {len(entries)} entries, {len(blobs)} transcripts, {len(data):,} bytes")
+    return OK
+
+
+async def _transcripts(
+    store: JsonlFileStore, run_id: str, entries: list[JournalEntry]
+) -> tuple[dict[str, bytes], list[str]]:
+    """Return the blobs of a run by name, and the references that lead nowhere."""
+    prefix = f"{run_id}/"
+    folder = store.transcripts.directory / run_id
+    names = {
+        path.relative_to(folder).with_suffix("").as_posix()
+        for path in folder.rglob("*.bin")
+        if path.is_file() and not path.is_symlink()
+    }
+    for entry in entries:
+        if b"Ref" in entry.line:
+            wire = entry.to_wire()
+            named = [wire.get(field) for field in _REFERENCES]
+            names.update(
+                ref.removeprefix(prefix) for ref in named if isinstance(ref, str) and ref.startswith(prefix)
+            )
+    blobs, missing = {}, []
+    for name in sorted(names):
+        data = await store.transcripts.get(prefix + name)
+        if data is None:
+            missing.append(name)
+        else:
+            blobs[name] = data
+    return blobs, missing
+
+
+def _write(path: Path, data: bytes, *, replace: bool) -> None:
+    if path.exists() and not replace:
+        raise ConfigError(f"{path}: exists already; pass --force to replace it", data={"file": str(path)})
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}", data={"file": str(path)}) from None

@@ -1,0 +1,188 @@
+"""Show what a run did: its meta row, its calls in order, what it waits for, how it settled.
+
+With --seq one entry is shown whole, with the conversation that it refers to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from rulvar.cli.amounts import age_text, seconds_text, tokens_text
+from rulvar.cli.arguments import add_json, add_store
+from rulvar.cli.catalogue import journal_of
+from rulvar.cli.driving import run_async
+from rulvar.cli.exits import OK
+from rulvar.cli.journals import Call, calls_of, open_waits, settles_of
+from rulvar.cli.outcomes import STATUS_STYLES, show_pending, value_text
+from rulvar.cli.printable import clip
+from rulvar.cli.terminal import Part, Terminal
+from rulvar.cli.workspace import Workspace
+from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.ports.clock import epoch_ms
+from rulvar.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rulvar.contracts.entries import JournalEntry
+    from rulvar.contracts.ports.store import RunMeta
+    from rulvar.stores.jsonl import JsonlFileStore
+
+_HEADINGS = ("SEQ", "SCOPE", "KIND", "NAME", "STATUS", "TOOK", "TOKENS", "VALUE")
+_LONGEST_VALUE = 60
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--seq", type=int, metavar="N", help="show the entry of that number whole")
+    parser.add_argument("--scope", metavar="SCOPE", help="only calls in this scope and below")
+    parser.add_argument("--entries", action="store_true", help="every entry as it is in the journal")
+    add_store(parser)
+    add_json(parser)
+
+
+def execute(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Inspect."""
+    return run_async(_inspect(options, terminal))
+
+
+async def _inspect(options: argparse.Namespace, terminal: Terminal) -> int:
+    store = Workspace(options).existing_store()
+    meta, entries = await journal_of(store, options.run)
+    if options.seq is not None:
+        await _show_entry(store, entries, options, terminal)
+        return OK
+    chosen = [entry for entry in entries if _is_within(entry.scope, options.scope)]
+    if options.entries:
+        if options.json:
+            terminal.document({"runId": options.run, "entries": [entry.to_wire() for entry in chosen]})
+        for entry in chosen if not options.json else ():
+            terminal.out(json.dumps(entry.to_wire(), ensure_ascii=False))
+        return OK
+    calls = [call for call in calls_of(entries) if _is_within(call.scope, options.scope)]
+    if options.json:
+        terminal.document(_document(options.run, meta, entries, calls))
+    else:
+        _show(options.run, meta, entries, calls, terminal)
+    return OK
+
+
+def _is_within(scope: str, wanted: str | None) -> bool:
+    return wanted is None or scope == wanted or wanted == "" or scope.startswith(f"{wanted}/")
+
+
+def _document(run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: list[Call]) -> dict[str, Any]:
+    return {
+        "runId": run_id,
+        "meta": meta,
+        "entries": len(entries),
+        "calls": [
+            {
+                "seq": call.seq,
+                "scope": call.scope,
+                "kind": call.kind,
+                "name": call.name,
+                "key": call.first.get("key"),
+                "status": call.status,
+                "value": call.value,
+                "error": call.wire.get("error"),
+                "usage": call.wire.get("usage"),
+                "model": call.wire.get("servedBy"),
+                "startedAt": call.first.get("startedAt"),
+                "endedAt": call.wire.get("endedAt"),
+            }
+            for call in calls
+        ],
+        "pending": [item.to_wire() for item in open_waits(entries)],
+        "settles": [
+            {"seq": s.seq, "status": s.status, "segment": s.segment, "outputHash": s.output_hash}
+            for s in settles_of(entries)
+        ],
+    }
+
+
+def _show(
+    run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: list[Call], terminal: Terminal
+) -> None:
+    status = str(meta.get("status", "?"))
+    terminal.out((status, STATUS_STYLES.get(status, "")), f"  {meta.get('workflowName', '?')}  {run_id}")
+    for label, value in _facts(meta, entries):
+        terminal.out(f"  {label:<9}{value}")
+    if calls:
+        terminal.out("")
+        terminal.table(_HEADINGS, [_row(call) for call in calls], flexible=len(_HEADINGS) - 1)
+    waits = open_waits(entries)
+    if waits:
+        terminal.out("")
+        show_pending(terminal, run_id, waits)
+
+
+def _facts(meta: RunMeta, entries: list[JournalEntry]) -> list[tuple[str, str]]:
+    settles = ", ".join(f"{settle.status} at {settle.seq}" for settle in settles_of(entries))
+    facts = [
+        ("name", meta.get("name")),
+        ("tags", ", ".join(map(str, meta["tags"])) if isinstance(meta.get("tags"), list) else None),
+        ("updated", f"{meta.get('updatedAt')} ({age_text(meta.get('updatedAt'))})" if meta else None),
+        ("segments", meta.get("segments")),
+        ("budget", None if meta.get("budgetUsd") is None else f"${meta['budgetUsd']}"),
+        ("entries", len(entries)),
+        ("settled", settles or "not yet"),
+    ]
+    return [(label, str(value)) for label, value in facts if value not in (None, "")]
+
+
+def _row(call: Call) -> list[Part]:
+    usage, error = call.wire.get("usage"), call.wire.get("error")
+    style = STATUS_STYLES.get(call.status, "")
+    if isinstance(error, dict):
+        told = f"{error.get('code')}: {error.get('message')}"
+    else:
+        told = "" if call.value is None else value_text(call.value)
+    return [
+        str(call.seq),
+        call.scope or "-",
+        call.kind,
+        call.name,
+        (call.status, style),
+        _took(call),
+        tokens_text(usage) if isinstance(usage, dict) and call.kind == "agent" else "",
+        clip(told.replace("\n", " "), _LONGEST_VALUE),
+    ]
+
+
+def _took(call: Call) -> str:
+    try:
+        started, ended = epoch_ms(str(call.first["startedAt"])), epoch_ms(str(call.wire["endedAt"]))
+    except (KeyError, ValueError):
+        return ""
+    return seconds_text((ended - started) / 1000) if call.kind != "rand" else ""
+
+
+async def _show_entry(
+    store: JsonlFileStore, entries: list[JournalEntry], options: argparse.Namespace, terminal: Terminal
+) -> None:
+    entry = next((item for item in entries if item.seq == options.seq), None)
+    if entry is None:
+        last = entries[-1].seq if entries else -1
+        raise ConfigError(
+            f"run {options.run!r} has no entry {options.seq}; its last one is {last}", data={"field": "--seq"}
+        )
+    wire = entry.to_wire()
+    ref = wire.get("transcriptRef") or wire.get("checkpointRef")
+    data = await store.transcripts.get(ref) if isinstance(ref, str) else None
+    transcript = None if data is None else _decoded(data)
+    if options.json:
+        terminal.document({"runId": options.run, "entry": wire, "transcript": transcript})
+        return
+    terminal.out_block(json.dumps(wire, ensure_ascii=False, indent=2))
+    if transcript is not None:
+        terminal.out((str(ref), "bold"))
+        terminal.out_block(json.dumps(transcript, ensure_ascii=False, indent=2))
+
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return decode_json(data)
+    except ValueError:
+        return f"{len(data)} bytes that are no JSON"

@@ -1,0 +1,153 @@
+"""How a run's end is told: as a JSON document, or in a few lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rulvar.cli.amounts import tokens_text, usd_text
+from rulvar.cli.exits import EXIT_OF_STATUS, FAILED
+from rulvar.cli.terminal import Style, Terminal
+
+if TYPE_CHECKING:
+    from rulvar.contracts.events import Event
+    from rulvar.contracts.outcome import CostReport, Outcome, Pending, Preview
+
+__all__ = [
+    "STATUS_STYLES",
+    "cost_document",
+    "exit_code",
+    "outcome_document",
+    "preview_document",
+    "show_outcome",
+    "show_pending",
+    "value_text",
+]
+
+STATUS_STYLES: Mapping[str, Style] = {
+    "ok": "green",
+    "error": "red",
+    "cancelled": "yellow",
+    "exhausted": "red",
+    "suspended": "cyan",
+    "running": "cyan",
+    "blocked": "yellow",
+    "outcome_unknown": "red",
+}
+
+
+def exit_code(outcome: Outcome) -> int:
+    """Return the exit code that a status comes to."""
+    return EXIT_OF_STATUS.get(outcome.status, FAILED)
+
+
+def outcome_document(
+    run_id: str, workflow: str, outcome: Outcome, events: Sequence[Event] = ()
+) -> dict[str, Any]:
+    """Return the JSON document of a run's end."""
+    return {
+        "runId": run_id,
+        "workflow": workflow,
+        "status": outcome.status,
+        "value": outcome.value,
+        "error": None if outcome.error is None else outcome.error.to_wire(),
+        "pending": [item.to_wire() for item in outcome.pending],
+        "dropped": [item.to_wire() for item in outcome.dropped],
+        "usage": outcome.usage.to_wire(),
+        "cost": cost_document(outcome.cost),
+        "warnings": [
+            {name: event.get(name) for name in ("file", "line", "code", "message")}
+            for event in events
+            if event.type == "determinism:warning"
+        ],
+    }
+
+
+def cost_document(cost: CostReport) -> dict[str, Any]:
+    """Return the JSON object of a cost report."""
+    return {
+        "totalUsd": cost.total_usd,
+        "grossUsd": cost.gross_usd,
+        "byModel": dict(cost.by_model),
+        "byPhase": dict(cost.by_phase),
+        "byAgentType": dict(cost.by_agent_type),
+        "byRole": dict(cost.by_role),
+        "byScope": dict(cost.by_scope),
+        "wireRequests": cost.wire_requests,
+        "usageApprox": cost.usage_approx,
+        "unpriced": list(cost.unpriced),
+    }
+
+
+def preview_document(preview: Preview) -> dict[str, Any]:
+    """Return the JSON object of what the journal served."""
+    return {
+        "hits": preview.hits,
+        "misses": preview.misses,
+        "reruns": preview.reruns,
+        "skipped": preview.skipped,
+        "orphaned": list(preview.orphaned),
+        "invalidResolutions": list(preview.invalid_resolutions),
+    }
+
+
+def show_outcome(terminal: Terminal, run_id: str, workflow: str, outcome: Outcome) -> None:
+    """Write a run's end in a few lines."""
+    terminal.out((outcome.status, STATUS_STYLES.get(outcome.status, "")), f"  {workflow}  {run_id}")
+    if outcome.error is not None:
+        terminal.out("  error    ", (outcome.error.code, "red"), f"  {outcome.error.message}")
+    if outcome.status == "ok":
+        show_value(terminal, outcome.value)
+    usage = outcome.usage.to_wire()
+    cost = outcome.cost
+    if cost.wire_requests or cost.total_usd:
+        about = "about " if cost.usage_approx else ""
+        terminal.out(
+            f"  cost     {about}{usd_text(cost.total_usd)}, {tokens_text(usage)} tokens, "
+            f"{cost.wire_requests} request{_s(cost.wire_requests)}"
+        )
+    if cost.unpriced:
+        terminal.out("  unpriced ", (", ".join(cost.unpriced), "yellow"), " (not in the total)")
+    for item in outcome.dropped:
+        where = item.label or item.scope or item.source
+        terminal.out("  dropped  ", f"{where}: {item.error.code}: {item.error.message}")
+    show_pending(terminal, run_id, outcome.pending)
+
+
+def show_value(terminal: Terminal, value: Any) -> None:
+    """Write what a workflow returned."""
+    text = value_text(value)
+    if "\n" in text:
+        terminal.out("  value")
+        terminal.out_block(text, "    ")
+    else:
+        terminal.out(f"  value    {text}")
+
+
+def show_pending(terminal: Terminal, run_id: str, pending: Sequence[Pending]) -> None:
+    """Write what a run waits for, and how to answer."""
+    for item in pending:
+        terminal.out("  waits for ", (item.key, "cyan"), f" {_in_scope(item.scope)}".rstrip())
+        if item.prompt is not None:
+            terminal.out_block(str(item.prompt), "    ")
+        if item.schema is not None:
+            terminal.out(f"    schema {json.dumps(item.schema, ensure_ascii=False)}")
+    if pending:
+        terminal.out(f"  answer   rulvar answer {run_id} KEY VALUE, then rulvar resume {run_id}")
+
+
+def value_text(value: Any) -> str:
+    """Return a JSON value for people: texts as they are, small values on one line."""
+    if isinstance(value, str):
+        return value
+    short = json.dumps(value, ensure_ascii=False)
+    return short if len(short) <= 80 else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _in_scope(scope: str) -> str:
+    return f"(in {scope})" if scope else ""
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

@@ -1,0 +1,71 @@
+"""Brings a run to its end: drives it, asks what it waits for, resumes it, and tells how it ended."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rulvar.cli.answers import ask_pending
+from rulvar.cli.driving import drive
+from rulvar.cli.outcomes import exit_code, outcome_document, preview_document, show_outcome
+from rulvar.cli.terminal import Terminal
+from rulvar.engine.handle import ResumeHandle, RunHandle
+
+if TYPE_CHECKING:
+    from rulvar.contracts.events import Event
+    from rulvar.contracts.outcome import Outcome, Preview
+    from rulvar.engine.engine import Engine
+    from rulvar.engine.workflow import Workflow
+
+__all__ = ["Report", "finish"]
+
+
+@dataclass(slots=True)
+class Report:
+    """How a run ended, and how that is told."""
+
+    run_id: str
+    workflow: str
+    outcome: Outcome
+    events: list[Event]
+    signal: int | None = None
+    preview: Preview | None = None
+
+    def tell(self, terminal: Terminal) -> int:
+        """Write the report and return the exit code."""
+        if terminal.json_output:
+            document = outcome_document(self.run_id, self.workflow, self.outcome, self.events)
+            if self.preview is not None:
+                document["preview"] = preview_document(self.preview)
+            terminal.document(document)
+        else:
+            show_outcome(terminal, self.run_id, self.workflow, self.outcome)
+        return exit_code(self.outcome) if self.signal is None else 128 + self.signal
+
+
+async def finish(
+    engine: Engine,
+    handle: RunHandle,
+    workflow: Workflow[Any],
+    args: Any,
+    options: argparse.Namespace,
+    terminal: Terminal,
+) -> Report:
+    """Drive a run until it ends or waits for somebody who is not there.
+
+    Args:
+        options: ``quiet`` and ``no_input`` of the command line.
+    """
+    run_id = handle.run_id
+    while True:
+        driven = await drive(handle, terminal, workflow.name, quiet=options.quiet)
+        outcome = driven.outcome
+        asks = outcome.status == "suspended" and driven.signal is None
+        if asks and terminal.is_interactive and not options.no_input:
+            answered = await ask_pending(engine, run_id, outcome.pending, terminal)
+            if answered:
+                handle = engine.resume(run_id, workflow, args=args)
+                continue
+        preview = await handle.preview() if isinstance(handle, ResumeHandle) else None
+        return Report(run_id, workflow.name, outcome, handle.events_seen(), driven.signal, preview)

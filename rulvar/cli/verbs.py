@@ -1,0 +1,113 @@
+"""The verbs: their names, what they do in a line, and the module that does it.
+
+A verb's module is loaded when the verb is used. It has ``declare(parser)``, which adds arguments, and
+``execute(options, terminal)``, which returns the exit code.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from rulvar.cli.exits import OK, USAGE
+from rulvar.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rulvar.cli.terminal import Part, Terminal
+
+__all__ = ["VERBS", "Verb", "find_verb", "show_help"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One verb of the command line."""
+
+    name: str
+    module: str
+    summary: str
+
+    def run(self, words: Sequence[str], terminal: Terminal) -> int:
+        """Parse the words after the verb and do it; return the exit code.
+
+        Raises:
+            ConfigError: the words are wrong.
+        """
+        from rulvar.cli.arguments import Parser
+
+        home = import_module(self.module)
+        parser = Parser(f"rulvar {self.name}", home.__doc__ or self.summary)
+        home.declare(parser)
+        try:
+            options = parser.parse_args(words)
+        except SystemExit:  # --help has been printed
+            return OK
+        code: int = home.execute(options, terminal)
+        return code
+
+
+def _own(name: str, module: str, summary: str) -> Verb:
+    return Verb(name, f"rulvar.cli.commands.{module}", summary)
+
+
+VERBS: tuple[Verb, ...] = (
+    _own("run", "run", "start a run of a workflow"),
+    _own("resume", "resume", "continue a run: finished calls are served from its journal"),
+    _own("answer", "answer", "answer what a run waits for"),
+    _own("replay", "replay", "replay a run strictly: no live call, nothing written"),
+    _own("runs ls", "runs_ls", "list the runs of a store"),
+    _own("runs audit", "runs_audit", "check journals and meta rows; --repair mends what can be mended"),
+    _own("inspect", "inspect_run", "show what a run did, call by call"),
+    _own("diff", "diff", "compare two journals: the first divergence in each scope"),
+    _own("export", "export_run", "write a run into one file"),
+    _own("import", "import_run", "bring a run in from such a file"),
+    _own("cassette ls", "cassette_ls", "list cassettes"),
+    _own("cassette show", "cassette_show", "show the rows of a cassette"),
+    _own("cassette stats", "cassette_stats", "say what cassettes add up to"),
+    _own("cassette check", "cassette_check", "find secrets and damage in cassettes"),
+    _own("cassette diff", "cassette_diff", "compare two cassettes"),
+    _own("cassette explain", "cassette_explain", "say why a request is not served"),
+    _own("cassette prune", "cassette_prune", "remove rows that no test uses"),
+    _own("cassette merge", "cassette_merge", "write several cassettes into one"),
+    _own("version", "version", "print versions"),
+)
+
+
+def find_verb(words: Sequence[str]) -> tuple[Verb, list[str]]:
+    """Return the verb that a command line starts with, and the words behind it.
+
+    Raises:
+        ConfigError: there is no such verb; names the nearest.
+    """
+    by_name = {verb.name: verb for verb in VERBS}
+    for count in (2, 1):
+        verb = by_name.get(" ".join(words[:count]))
+        if verb is not None:
+            return verb, list(words[count:])
+    group = [verb.name for verb in VERBS if verb.name.startswith(f"{words[0]} ")]
+    if group:
+        raise ConfigError(f"{words[0]}: say what: {', '.join(group)}", data={"field": "verb"})
+    near = difflib.get_close_matches(words[0], by_name, 1)
+    hint = f"did you mean {near[0]!r}?" if near else "see rulvar --help"
+    raise ConfigError(f"no such verb: {words[0]!r}; {hint}", data={"field": "verb"})
+
+
+def show_help(terminal: Terminal, words: Sequence[str]) -> int:
+    """Print the verbs, or the help of one; without any word that is a usage error."""
+    if words[:1] == ["help"] and len(words) > 1:
+        verb, _ = find_verb(words[1:])
+        return verb.run(["--help"], terminal)
+    write = terminal.out if words else terminal.say
+    lines: list[tuple[Part, ...]] = [
+        ("usage: rulvar VERB ...",),
+        ("",),
+        *((("  ", (f"{verb.name:<18}", "bold"), verb.summary)) for verb in VERBS),
+        ("",),
+        ("rulvar VERB --help says more. Every verb takes --json.",),
+        ("exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 waiting for an answer",),
+    ]
+    for line in lines:
+        write(*line)
+    return OK if words else USAGE

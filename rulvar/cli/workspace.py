@@ -1,0 +1,298 @@
+"""What a command works on: the project, the store of runs, and the engine that runs workflows."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import inspect
+import os
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rulvar.cli.project import DEFAULT_STORE, Project, find_project
+from rulvar.cli.references import is_reference, load_module, load_reference
+from rulvar.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rulvar.contracts.ports.store import RunMeta
+    from rulvar.engine.engine import Engine
+    from rulvar.engine.workflow import Workflow
+    from rulvar.stores.jsonl import JsonlFileStore
+
+__all__ = ["Workspace"]
+
+_ENGINE_NAMES = ("engine", "make_engine", "create_engine")
+"""What rulvar_config.py may call its engine or the function that makes one."""
+
+_NOT_OPTIONS = frozenset({"adapters", "engine", "store", "workflows"})
+
+
+class Workspace:
+    """The project that a command was started in.
+
+    Args:
+        options: ``store`` and ``config`` of the command line, where the verb has them.
+
+    Raises:
+        ConfigError: a configuration file is wrong; names the file and the field.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.project: Project = find_project(Path.cwd())
+        self._store: str | None = getattr(options, "store", None)
+        self._config: str | None = getattr(options, "config", None)
+        self._registered: dict[str, Workflow[Any]] | None = None
+
+    # -- the store -----------------------------------------------------------------------
+
+    def existing_store(self, *, repair: bool = False) -> JsonlFileStore:
+        """Open the store for a look; no code of the project is run.
+
+        Args:
+            repair: whether a torn journal is rewritten when it is read.
+
+        Raises:
+            ConfigError: there is no such folder.
+        """
+        path = self._store_path()
+        if not path.is_dir():
+            raise ConfigError(self._no_store(path), data={"field": "store", "file": str(path)})
+        return _open(path, repair=repair)
+
+    def store_to_write(self) -> JsonlFileStore:
+        """Open the store for a run; its folder is made with the first run.
+
+        Raises:
+            ConfigError: the folder cannot be made or written.
+        """
+        path = self._store_path()
+        existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+        if not existing.is_dir():
+            raise ConfigError(
+                f"store {path}: {existing} is a file; pass --store DIR",
+                data={"field": "store", "file": str(path)},
+            )
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise ConfigError(
+                f"store {path}: this user may not write in {existing}; pass --store DIR",
+                data={"field": "store", "file": str(path)},
+            )
+        return _open(path, repair=True)
+
+    def _store_path(self) -> Path:
+        if self._store is not None:
+            if "://" in self._store or not self._store.strip():
+                raise ConfigError(f"--store {self._store!r}: expected a folder", data={"field": "--store"})
+            return Path(os.path.expanduser(self._store))
+        return self.project.store or self.project.root / DEFAULT_STORE
+
+    def _no_store(self, path: Path) -> str:
+        if path.exists():
+            return f"store {path}: not a folder; pass --store DIR"
+        if self._store is not None:
+            return f"store {path}: no such folder"
+        hint = "pass --store DIR, or set store in [tool.rulvar]"
+        if self.project.module is not None and self.project.store is None:
+            hint += f" ({self.project.module.name} is not run just to look)"
+        return f"store {path}: no such folder; {hint}"
+
+    # -- the engine ----------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def engine(
+        self, *, starts: bool = False, writes: bool = True, in_memory: bool = False
+    ) -> AsyncIterator[Engine]:
+        """Make the project's engine over its store, and close it afterwards.
+
+        The store is ``--store``, the configured one, the engine's own when it keeps runs longer than the
+        process, or ``.rulvar``.
+
+        Args:
+            starts: the store is made where there is none yet.
+            writes: False for a look: a torn journal is then left as it is.
+            in_memory: over an empty store that nobody keeps.
+
+        Raises:
+            ConfigError: the configuration is wrong, what it names cannot be loaded, or there is no store.
+        """
+        from rulvar.engine.options import transcripts_of
+        from rulvar.stores.memory import InMemoryStore
+
+        engine = await self._make_engine()
+        named = self._store is not None or self.project.store is not None
+        if in_memory:
+            engine.store = InMemoryStore()
+            engine.transcripts = transcripts_of(engine.store)
+        elif named or isinstance(engine.store, InMemoryStore):
+            store = self.store_to_write() if starts else self.existing_store(repair=writes)
+            engine.store, engine.transcripts = store, transcripts_of(store)
+        async with engine:
+            yield engine
+
+    async def _make_engine(self) -> Engine:
+        from rulvar.engine.engine import Engine
+
+        reference = self._engine_reference()
+        if reference is None:
+            options = {k: v for k, v in self.project.settings.items() if k not in _NOT_OPTIONS}
+            return self._engine_of(options, f"{self.project.file}: [tool.rulvar]")
+        what, made = reference
+        if not isinstance(made, (Engine, Mapping)) and callable(made):
+            try:
+                made = made()
+                if inspect.isawaitable(made):
+                    made = await made
+            except ConfigError as error:
+                raise ConfigError(f"{what}: {error.message}", data=error.data) from None
+            except Exception as error:
+                raise ConfigError(
+                    f"{what}: making the engine failed: {type(error).__name__}: {error}", data={"field": what}
+                ) from error
+        if isinstance(made, Mapping):
+            return self._engine_of(dict(made), what)
+        if not isinstance(made, Engine):
+            raise ConfigError(
+                f"{what}: expected an Engine, a function that returns one, or its options, got {type(made).__name__}",
+                data={"field": what},
+            )
+        return made
+
+    def _engine_of(self, options: dict[str, Any], what: str) -> Engine:
+        from rulvar.engine.engine import Engine
+
+        adapters = list(options.pop("adapters", ()))
+        for number, name in enumerate(self.project.settings.get("adapters", ())):
+            adapters.append(self._adapter(name, f"{self.project.file}: tool.rulvar.adapters[{number}]"))
+        workflows = {**self.registered, **{item.name: item for item in options.pop("workflows", ())}}
+        try:
+            return Engine(adapters=adapters, workflows=workflows.values(), **options)
+        except ConfigError as error:
+            raise ConfigError(f"{what}: {error.message}", data=error.data) from None
+        except TypeError as error:
+            raise ConfigError(f"{what}: {error}", data={"field": what}) from None
+
+    def _adapter(self, name: str, what: str) -> Any:
+        self._check_owner()
+        made = load_reference(name, self.project.root, what)
+        is_adapter = callable(getattr(made, "stream", None)) and not isinstance(made, type)
+        if is_adapter or not callable(made):
+            return made
+        try:
+            return made()
+        except Exception as error:
+            raise ConfigError(
+                f"{what}: {name}() failed: {type(error).__name__}: {error}", data={"field": what}
+            ) from error
+
+    def _engine_reference(self) -> tuple[str, Any] | None:
+        if self._config is not None:
+            return "--config", self._engine_object(self._config, Path.cwd(), "--config")
+        named = self.project.settings.get("engine")
+        if named is not None:
+            self._check_owner()
+            what = f"{self.project.file}: tool.rulvar.engine"
+            return what, self._engine_object(named, self.project.root, what)
+        if self.project.module is not None:
+            self._check_owner()
+            what = str(self.project.module)
+            return what, self._engine_object(str(self.project.module), self.project.root, what)
+        return None
+
+    def _engine_object(self, reference: str, root: Path, what: str) -> Any:
+        if ":" in reference.removeprefix(os.path.splitdrive(reference)[0]):
+            return load_reference(reference, root, what)
+        module = load_module(reference, root, what)
+        for name in _ENGINE_NAMES:
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise ConfigError(
+            f"{what}: {reference} has no 'engine': an Engine, or a function that returns one",
+            data={"field": what},
+        )
+
+    def _check_owner(self) -> None:
+        """Refuse to run code because of a file that somebody else may have left in a folder above."""
+        file = self.project.module or self.project.file
+        if file is None or not hasattr(os, "geteuid"):
+            return
+        trusted = {os.geteuid(), 0, Path.cwd().stat().st_uid}
+        if file.stat().st_uid not in trusted:
+            raise ConfigError(
+                f"{file}: belongs to another user; pass --config to run its code all the same",
+                data={"file": str(file)},
+            )
+
+    # -- workflows -----------------------------------------------------------------------
+
+    @property
+    def registered(self) -> dict[str, Workflow[Any]]:
+        """The workflows of ``[tool.rulvar] workflows``, by name."""
+        if self._registered is None:
+            self._registered = {}
+            for number, reference in enumerate(self.project.settings.get("workflows", ())):
+                self._check_owner()
+                what = f"{self.project.file}: tool.rulvar.workflows[{number}]"
+                loaded = self._workflow_at(reference, self.project.root, what)
+                self._registered[loaded.name] = loaded
+        return self._registered
+
+    def workflow(self, name: str, engine: Engine) -> Workflow[Any]:
+        """Return the workflow that a person names: a registered name, or a reference to code.
+
+        Raises:
+            ConfigError: there is no such workflow; says which there are.
+        """
+        if name in self.registered:
+            return self.registered[name]
+        if is_reference(name):
+            return self._workflow_at(name, Path.cwd(), "workflow")
+        try:
+            return engine.workflow_of(name)
+        except ConfigError:
+            known = ", ".join(map(repr, sorted(self.registered))) or "none"
+            raise ConfigError(
+                f"no workflow named {name!r}; registered: {known}. Name its code (module:name or path/to/file.py:name), "
+                "or list it in [tool.rulvar] workflows",
+                data={"field": "workflow"},
+            ) from None
+
+    def workflow_of_run(self, name: str | None, meta: RunMeta, engine: Engine) -> Workflow[Any]:
+        """Return the workflow that a run is resumed with: the one that is named, or the recorded one."""
+        if name is not None:
+            return self.workflow(name, engine)
+        recorded = meta.get("workflowName")
+        if not isinstance(recorded, str):
+            raise ConfigError(
+                "the run does not say which workflow it is of; name it: module:name or path/to/file.py:name",
+                data={"field": "workflow"},
+            )
+        return self.workflow(recorded, engine)
+
+    def _workflow_at(self, reference: str, root: Path, what: str) -> Workflow[Any]:
+        from rulvar.engine.workflow import Workflow
+
+        if reference.endswith(".py"):
+            module = load_module(reference, root, what)
+            found = [value for value in vars(module).values() if isinstance(value, Workflow)]
+            own = [item for item in found if getattr(item.body, "__module__", None) == module.__name__]
+            if len(own) == 1:
+                return own[0]
+        loaded = load_reference(reference, root, what)
+        if not isinstance(loaded, Workflow):
+            hint = "; decorate it with @workflow" if inspect.iscoroutinefunction(loaded) else ""
+            raise ConfigError(
+                f"{what}: {reference} is no workflow but {_article(type(loaded).__name__)}{hint}",
+                data={"field": what},
+            )
+        return loaded
+
+
+def _article(name: str) -> str:
+    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
+
+
+def _open(path: Path, *, repair: bool) -> JsonlFileStore:
+    from rulvar.stores.jsonl import JsonlFileStore
+
+    return JsonlFileStore(path, repair_on_load=repair)

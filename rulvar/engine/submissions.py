@@ -1,0 +1,99 @@
+"""Runs that are handed to workers: what is submitted, and how a worker drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.ids import check_run_id
+from rulvar.contracts.jsonable import journal_form, journal_value
+from rulvar.contracts.ports.queue import RunQueue, Submission
+from rulvar.engine.calls import RunRequest
+from rulvar.engine.options import deadline_ms
+from rulvar.engine.primitives.child import check_args
+from rulvar.engine.workflow import Workflow
+from rulvar.errors import ConfigError
+from rulvar.kernel.admission import check_usd
+
+if TYPE_CHECKING:
+    from rulvar.engine.engine import Engine
+
+__all__ = ["make_submission", "queue_of", "read_submission", "request_of"]
+
+_NAME = "submission"
+
+
+def make_submission(
+    engine: Engine,
+    workflow: Workflow[Any],
+    args: Any,
+    *,
+    run_id: str | None,
+    budget_usd: float | None,
+    deadline_at: datetime | float | None,
+    name: str | None,
+    tags: Iterable[str],
+    scope: Mapping[str, Any] | None,
+) -> Submission:
+    """Check what is submitted where it is submitted: a worker can only refuse it when nobody listens.
+
+    Raises:
+        ConfigError, NonSerializableValueError: an argument is wrong.
+    """
+    data = None if args is None else journal_form(args, f"enqueue of {workflow.name!r}: args")
+    refused = check_args(workflow, None if data is None else decode_json(data))
+    if refused is not None:
+        raise refused
+    return Submission(
+        run_id=check_run_id(run_id) if run_id is not None else engine.mint_id(),
+        workflow=workflow.name,
+        args=None if data is None else data.decode("utf-8"),
+        budget_usd=check_usd(budget_usd, "budget_usd"),
+        deadline_ms=deadline_ms(deadline_at),
+        name=name,
+        tags=tuple(tags),
+        scope=None if scope is None else journal_value(dict(scope), "run scope"),
+    )
+
+
+def request_of(engine: Engine, submission: Submission) -> RunRequest:
+    """Return what starts a submitted run; the submission is kept beside it, for whoever resumes it."""
+    return RunRequest(
+        run_id=submission.run_id,
+        workflow=engine.workflow_of(submission.workflow),
+        args=None,
+        args_json=None if submission.args is None else submission.args.encode("utf-8"),
+        budget_usd=submission.budget_usd,
+        deadline_ms=submission.deadline_ms,
+        name=submission.name,
+        tags=submission.tags,
+        scope=submission.scope,
+        kept={_NAME: orjson.dumps(submission.to_wire())},
+    )
+
+
+async def read_submission(engine: Engine, run_id: str) -> Submission | None:
+    """Return what a run was submitted as, or None for one that was started in place."""
+    data = await engine.transcripts.get(f"{check_run_id(run_id)}/{_NAME}")
+    if data is None:
+        return None
+    wire = decode_json(data)
+    return Submission.from_wire(wire) if isinstance(wire, dict) else None
+
+
+def queue_of(queue: RunQueue | None) -> RunQueue:
+    """Return an engine's queue.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    if queue is None:
+        raise ConfigError(
+            "the engine has no queue: Engine(queue=ProcrastinateQueue(dsn)) hands runs to workers",
+            data={"field": "queue"},
+        )
+    return queue

@@ -1,0 +1,72 @@
+"""Writing files so that a crash leaves the old one or the new one, and saying what a disk refused."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from rulvar.stores.refusals import disk_refused
+
+__all__ = ["read_file", "refusing", "replace_file", "sync_folder", "write_all"]
+
+
+@contextlib.contextmanager
+def refusing(path: Path, doing: str) -> Iterator[None]:
+    """Turn an OSError into the StoreError that names the file and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_refused(path, doing, error) from error
+
+
+def read_file(path: Path) -> bytes:
+    """Return a file's bytes; none when it does not exist."""
+    with refusing(path, "cannot be read"):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return b""
+
+
+def replace_file(path: Path, data: bytes, *, sync: bool) -> None:
+    """Replace a file's content atomically.
+
+    Args:
+        sync: whether content and name are on disk when this returns.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with refusing(path, "cannot be written"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                write_all(fd, data)
+                if sync:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+            draft.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            raise
+        if sync:
+            sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring a folder's names to disk."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write bytes, however many calls it takes."""
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, data[written:])

@@ -1,0 +1,36 @@
+"""The bytes of a meta row."""
+
+from __future__ import annotations
+
+import orjson
+
+from rulvar.contracts.canonical import decode_json, encode_json
+from rulvar.contracts.ports.store import RunMeta
+from rulvar.errors import ConfigError
+
+__all__ = ["decode_meta", "encode_meta"]
+
+
+def encode_meta(meta: RunMeta, *, indent: bool = False) -> bytes:
+    """Return the JSON bytes of a meta row; ``indent`` is for people who read files."""
+    try:
+        return orjson.dumps(meta, option=orjson.OPT_INDENT_2 if indent else None)
+    except TypeError:
+        return encode_json(meta)  # a lone surrogate
+
+
+def decode_meta(data: bytes, where: str) -> RunMeta:
+    """Read a meta row.
+
+    Raises:
+        ConfigError: not a JSON object; names where it is.
+    """
+    try:
+        meta = decode_json(data)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ConfigError(
+            f"{where}: not JSON ({error}); remove it, and the next resume writes it anew"
+        ) from None
+    if not isinstance(meta, dict):
+        raise ConfigError(f"{where}: expected an object, got {type(meta).__name__}")
+    return meta

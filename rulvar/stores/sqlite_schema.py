@@ -1,0 +1,64 @@
+"""The tables of a SQLite store, and how older ones are brought up to date."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from rulvar.errors import ConfigError
+
+__all__ = ["migrate"]
+
+_MIGRATIONS = (
+    """
+    CREATE TABLE rulvar_entries (
+        run_id TEXT NOT NULL, seq INTEGER NOT NULL, line BLOB NOT NULL, PRIMARY KEY (run_id, seq)
+    );
+    CREATE TABLE rulvar_metas (run_id TEXT PRIMARY KEY NOT NULL, status TEXT NOT NULL, meta BLOB NOT NULL);
+    CREATE TABLE rulvar_blobs (
+        run_id TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (run_id, name)
+    );
+    CREATE TABLE rulvar_leases (
+        run_id TEXT PRIMARY KEY NOT NULL, epoch INTEGER NOT NULL, owner TEXT NOT NULL,
+        process TEXT NOT NULL, boot TEXT NOT NULL, expires REAL NOT NULL, held INTEGER NOT NULL
+    );
+    """,
+)
+
+
+def migrate(connection: sqlite3.Connection, name: str) -> None:
+    """Bring a database to the newest schema, in one transaction.
+
+    Raises:
+        ConfigError: a newer release has written the database.
+    """
+    if _version(connection) == len(_MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = _version(connection)
+        if version > len(_MIGRATIONS):
+            raise ConfigError(
+                f"{name}: its schema has version {version}, and this release knows {len(_MIGRATIONS)}; "
+                "use a newer release",
+                data={"file": name, "version": version},
+            )
+        if version == 0:
+            connection.execute("CREATE TABLE IF NOT EXISTS rulvar_schema (version INTEGER NOT NULL)")
+            connection.execute("INSERT INTO rulvar_schema VALUES (0)")
+        for script in _MIGRATIONS[version:]:
+            for statement in script.split(";"):
+                connection.execute(statement)
+        connection.execute("UPDATE rulvar_schema SET version = ?", (len(_MIGRATIONS),))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'rulvar_schema'").fetchone()
+    if known is None:
+        return 0
+    row = connection.execute("SELECT version FROM rulvar_schema").fetchone()
+    return 0 if row is None else int(row[0])

@@ -1,0 +1,213 @@
+"""A worker: takes runs from the queue and drives them on its engine, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from rulvar.contracts.outcome import Outcome
+from rulvar.errors import ConfigError, RulvarError
+from rulvar.workers.adoption import Adoption
+from rulvar.workers.driving import drive, pause_before_retry
+from rulvar.workers.queue import TASK, ProcrastinateQueue, is_passing
+from rulvar.workers.stats import WorkerStats
+
+if TYPE_CHECKING:
+    from procrastinate import App, JobContext
+
+    from rulvar.engine.engine import Engine
+
+__all__ = ["Worker"]
+
+_LOG = logging.getLogger("rulvar.workers")
+_RESTART_PAUSE_S = 0.5
+_LONGEST_RESTART_PAUSE_S = 10.0
+
+OnOutcome = Callable[[str, Outcome], None]
+
+
+class Worker:
+    """Drives runs of one queue.
+
+    Args:
+        engine: knows the workflows, adapters and the store; its ``lease_ttl_s`` is also for how long a
+            worker may be silent before others take its runs over.
+        queue: where runs come from; the engine's own unless given.
+        concurrency: how many runs are driven at once.
+        drain_s: for how long runs may go on after ``stop``; those that still run then are let go, and
+            taken up by another worker where they stand.
+        on_outcome: called with a run's id and outcome when a segment has ended.
+
+    Raises:
+        ConfigError: an option is wrong.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        queue: ProcrastinateQueue | None = None,
+        *,
+        concurrency: int = 10,
+        drain_s: float = 30.0,
+        on_outcome: OnOutcome | None = None,
+    ) -> None:
+        chosen = queue if queue is not None else engine.queue
+        if not isinstance(chosen, ProcrastinateQueue):
+            raise ConfigError(
+                "queue: a worker serves a ProcrastinateQueue; give the engine one, or pass it",
+                data={"field": "queue"},
+            )
+        if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
+            raise ConfigError(
+                f"concurrency={concurrency!r}: expected an integer from 1 up", data={"field": "concurrency"}
+            )
+        if isinstance(drain_s, bool) or not isinstance(drain_s, (int, float)) or not drain_s >= 0:
+            raise ConfigError(f"drain_s={drain_s!r}: expected a number of seconds", data={"field": "drain_s"})
+        self.engine = engine
+        self.queue = chosen
+        self.concurrency = concurrency
+        self.drain_s = drain_s
+        self.stats = WorkerStats()
+        self._on_outcome = on_outcome
+        self._stopping = asyncio.Event()
+        self._is_told = False
+        self._serving: asyncio.Task[None] | None = None
+        self._driving: set[asyncio.Task[Any]] = set()
+
+    async def run(self, *, until_idle: bool = False, handle_signals: bool = False) -> None:
+        """Serve the queue until ``stop`` is called.
+
+        Args:
+            until_idle: return once nothing is left to do that is due.
+            handle_signals: SIGTERM and SIGINT stop the worker; a second one lets its runs go at once.
+        """
+        self._stopping.clear()
+        pause = _RESTART_PAUSE_S
+        with self._signals() if handle_signals else contextlib.nullcontext():
+            while not self._stopping.is_set():
+                try:
+                    await self._serve(until_idle)
+                    pause = _RESTART_PAUSE_S
+                    if until_idle:
+                        return
+                except Exception as error:
+                    if not is_passing(error):
+                        raise
+                    _LOG.warning("the queue is out of reach, trying again: %s", error)
+                if not self._stopping.is_set():
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._stopping.wait(), pause)
+                    pause = min(pause * 2, _LONGEST_RESTART_PAUSE_S)
+
+    def stop(self, *, now: bool = False) -> None:
+        """Take no more runs; ``now`` lets those under way go instead of waiting ``drain_s`` for them."""
+        self._stopping.set()
+        if self._serving is not None and not self._is_told:
+            self._is_told = True
+            self._serving.cancel()  # it drains first
+        if now:
+            for task in self._driving:
+                task.cancel()
+
+    async def _serve(self, until_idle: bool) -> None:
+        """Serve with one procrastinate worker until it stops, by itself or because it was told to."""
+        app = await self.queue.app()
+        self._register(app)
+        ttl = self.engine.lease_ttl_s
+        serving = app.run_worker_async(
+            queues=[self.queue.name],
+            name=self.engine.owner,
+            concurrency=self.concurrency,
+            wait=not until_idle,
+            fetch_job_polling_interval=min(1.0, ttl / 3),
+            abort_job_polling_interval=min(5.0, ttl),
+            shutdown_graceful_timeout=self.drain_s,
+            install_signal_handlers=False,
+            update_heartbeat_interval=ttl / 3,
+            stalled_worker_timeout=ttl,
+            delete_jobs="successful",
+        )
+        self._is_told = False
+        self._serving = asyncio.create_task(serving)
+        adoption = asyncio.create_task(Adoption(self.engine, self.queue, self.stats).watch(app))
+        try:
+            await asyncio.wait([self._serving])
+            if not self._serving.cancelled() and (error := self._serving.exception()) is not None:
+                raise error
+        finally:
+            self._serving.cancel()
+            adoption.cancel()
+            await asyncio.wait([adoption, self._serving])
+            self._serving = None
+
+    def _register(self, app: App) -> None:
+        from procrastinate import BaseRetryStrategy, RetryDecision
+        from procrastinate.jobs import Job
+
+        stats = self.stats
+
+        class Again(BaseRetryStrategy):
+            def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+                pause = pause_before_retry(exception, job.attempts)
+                if pause is None:
+                    return None
+                stats.retried += 1
+                at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=pause)
+                return RetryDecision(retry_at=at)
+
+        if TASK not in app.tasks:
+            app.task(name=TASK, queue=self.queue.name, retry=Again(), pass_context=True)(self._job)
+
+    async def _job(self, context: JobContext, /, run_id: str, **payload: Any) -> None:
+        from procrastinate.job_context import AbortReason
+
+        def is_unwanted() -> bool:
+            return context.abort_reason() is AbortReason.USER_REQUEST
+
+        task = asyncio.current_task()
+        assert task is not None
+        self._driving.add(task)
+        try:
+            job = await self.queue.opened({"run_id": run_id, **payload})
+            outcome = await drive(
+                self.engine,
+                run_id,
+                job.get("submission"),
+                job.get("answer"),
+                is_wanted_again=bool(job.get("again")),
+                is_unwanted=is_unwanted,
+            )
+        except RulvarError as error:
+            if not error.retryable:
+                self.stats.failed += 1
+                _LOG.error("run %s cannot be driven: %s", run_id, error)
+            raise
+        finally:
+            self._driving.discard(task)
+        if outcome is None:
+            return
+        self.stats.driven += 1
+        if outcome.status == "suspended":
+            self.stats.suspended += 1
+        if self._on_outcome is not None:
+            self._on_outcome(run_id, outcome)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            self.stop(now=self._stopping.is_set())
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)

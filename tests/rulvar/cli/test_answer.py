@@ -1,0 +1,130 @@
+"""Answers are journaled from the shell; a refused one leaves the wait open."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rulvar.cli.answers import answer_value
+from rulvar.contracts.outcome import Pending
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "value"),
+    [
+        ('{"a": 1}', None, {"a": 1}),
+        ("plain words", None, "plain words"),
+        ("3", None, 3),
+        ("3", {"type": "string"}, "3"),
+        ('"3"', {"type": "string"}, "3"),
+        ("true", {"type": "string"}, "true"),
+        ("yes", {"type": "boolean"}, True),
+        ("N", {"type": "boolean"}, False),
+        ("true", {"type": "boolean"}, True),
+        ("maybe", {"type": "boolean"}, "maybe"),
+        ("7", {"type": "integer"}, 7),
+        ("1", {"enum": ["1", "2"]}, "1"),
+        ("1", {"enum": [1, 2]}, 1),
+        ("x", True, "x"),
+    ],
+)
+def test_a_typed_text_becomes_the_value_that_is_meant(text: str, schema: Any, value: Any) -> None:
+    made = answer_value(text, Pending(key="k", scope="", entry_ref=0, schema=schema))
+    assert (made, type(made)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("allow", {"decision": "allow"}),
+        ("Yes", {"decision": "allow"}),
+        ("deny", {"decision": "deny"}),
+        ("deny: too risky", {"decision": "deny", "reason": "too risky"}),
+        ("no way", {"decision": "deny", "reason": "way"}),
+        ('{"decision": "allow"}', {"decision": "allow"}),
+    ],
+)
+def test_an_approval_takes_allow_and_deny(text: str, value: Any) -> None:
+    assert answer_value(text, Pending(key="approval:4", scope="", entry_ref=4)) == value
+
+
+@pytest.fixture
+def waits(look: Any, store: Any, entry: Any) -> Any:
+    schema = {"type": "object", "required": ["ok"]}
+    store.put(
+        "r1",
+        entry.waiting("gate", prompt="Go?", schema=schema),
+        entry.settled("suspended"),
+        meta={"status": "suspended"},
+    )
+    return look
+
+
+def resolutions(store: Any) -> list[Any]:
+    entries = [json.loads(line) for line in store.journal("r1").read_text().splitlines()]
+    return [entry["resolution"]["value"] for entry in entries if entry["kind"] == "resolution"]
+
+
+def test_an_answer_is_journaled(waits: Any, store: Any) -> None:
+    done = waits("answer", "r1", "gate", '{"ok": 1}', "--json")
+    assert done.code == 0, done.err
+    assert done.json == {"runId": "r1", "key": "gate", "answered": True, "pending": []}
+    assert resolutions(store) == [{"ok": 1}]
+
+
+def test_a_refused_answer_leaves_no_trace(waits: Any, store: Any) -> None:
+    before = store.journal("r1").read_bytes()
+    for value in ("{}", "no", "[1]"):
+        done = waits("answer", "r1", "gate", value)
+        assert done.code == 2
+        assert "the wait stays open" in done.err
+    assert store.journal("r1").read_bytes() == before
+
+
+def test_the_key_may_be_left_out_where_there_is_one_wait(waits: Any, store: Any) -> None:
+    assert waits("answer", "r1", '{"ok": 1}').code == 0
+    assert resolutions(store) == [{"ok": 1}]
+
+
+def test_an_answer_may_come_from_a_file(waits: Any, store: Any, project: Any) -> None:
+    (project / "answer.json").write_text('{"ok": "from a file"}')
+    assert waits("answer", "r1", "gate", "@answer.json").code == 0
+    assert resolutions(store) == [{"ok": "from a file"}]
+    assert waits("answer", "r1", "gate", "@nope.json").code == 2
+
+
+def test_without_a_value_what_is_waited_for_is_shown(waits: Any) -> None:
+    done = waits("answer", "r1")
+    assert done.code == 3
+    assert "gate" in done.out
+    assert "Go?" in done.out
+    assert waits("answer", "r1", "--json").json["pending"][0]["key"] == "gate"
+
+
+def test_a_key_that_nothing_waits_for_is_refused_and_the_open_ones_named(waits: Any) -> None:
+    done = waits("answer", "r1", "gat", "1")
+    assert done.code == 2
+    assert "'gate'" in done.err
+
+
+def test_the_first_answer_wins(waits: Any) -> None:
+    assert waits("answer", "r1", "gate", '{"ok": 1}').code == 0
+    again = waits("answer", "r1", "gate", '{"ok": 2}')
+    assert again.code == 2
+    assert "open waits: none" in again.err
+
+
+def test_a_run_that_may_be_live_is_not_written_to(waits: Any, store: Any, entry: Any) -> None:
+    store.put("r1", entry.waiting(), meta={"status": "running"})
+    done = waits("answer", "r1", "gate", "1")
+    assert done.code == 2
+    assert "marked as running" in done.err
+    assert waits("answer", "r1", "gate", "1", "--force").code == 0
+
+
+def test_a_run_that_waits_for_nothing_says_so(waits: Any, store: Any, entry: Any) -> None:
+    store.put("r2", entry.settled())
+    assert waits("answer", "r2").out == "run r2 waits for nothing\n"
+    assert waits("answer", "r2", "gate", "1").code == 2

@@ -1,0 +1,105 @@
+"""The script starts fast, says what it can do, and never shows a traceback that nobody asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rulvar.cli.verbs import VERBS
+
+Rulvar = Callable[..., Any]
+
+
+def loaded_by(code: str, cwd: Path) -> set[str]:
+    program = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, check=True
+    )
+    return set(done.stderr.split())
+
+
+def test_the_version_is_told_without_loading_anything(rulvar: Rulvar, project: Path) -> None:
+    assert rulvar("--version").out == f"rulvar {metadata.version('rulvar')}\n"
+    loaded = loaded_by("from rulvar.cli.main import main; main(['--version'])", project)
+    assert not loaded & {"argparse", "asyncio", "msgspec", "orjson", "tomllib", "json", "importlib.metadata"}
+
+
+def test_a_look_does_not_load_the_engine(project: Path) -> None:
+    (project / ".rulvar").mkdir()
+    loaded = loaded_by("from rulvar.cli.main import main; main(['runs', 'ls'])", project)
+    assert not {
+        name for name in loaded if name.startswith(("rulvar.engine", "rulvar.runtime", "rulvar.testing"))
+    }
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
+def test_help_names_every_verb(look: Rulvar, words: list[str]) -> None:
+    done = look(*words)
+    assert done.code == 0
+    for verb in VERBS:
+        assert f"  {verb.name}" in done.out
+
+
+def test_without_a_verb_the_help_is_an_error(look: Rulvar) -> None:
+    done = look()
+    assert done.code == 2
+    assert done.out == ""
+    assert "usage: rulvar VERB" in done.err
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=[verb.name for verb in VERBS])
+def test_every_verb_has_help_and_takes_json(look: Rulvar, verb: Any) -> None:
+    done = look(*verb.name.split(), "--help")
+    assert done.code == 0
+    assert done.out.startswith(f"usage: rulvar {verb.name} ")
+    assert "--json" in done.out
+    assert look("help", *verb.name.split()).out == done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["rnu"], "did you mean 'run'?"),
+        (["zzz"], "see rulvar --help"),
+        (["runs"], "say what: runs ls, runs audit"),
+        (["runs", "zzz"], "say what"),
+        (["inspect"], "the following arguments are required: RUN (see rulvar inspect --help)"),
+        (["runs", "ls", "extra"], "unrecognized arguments: extra"),
+        (["inspect", "r1", "--seq", "x"], "--seq"),
+        (["help", "zzz"], "no such verb"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_one_line(look: Rulvar, words: list[str], named: str) -> None:
+    done = look(*words)
+    assert (done.code, done.out) == (2, "")
+    assert len(done.err.splitlines()) == 1
+    assert named in done.err
+
+
+def test_versions_are_told(look: Rulvar) -> None:
+    document = look("version", "--json").json
+    assert document["rulvar"] == metadata.version("rulvar")
+    assert document["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert "orjson" in look("version").out
+
+
+def test_an_internal_error_is_one_line_unless_the_traceback_is_asked_for(
+    rulvar: Rulvar, project: Path
+) -> None:
+    (project / "odd.py").write_text(
+        "from rulvar import Engine\nclass Odd(Engine):\n    def run(self, *a, **k):\n        raise KeyError('odd')\n"
+        "engine = Odd()\n"
+    )
+    done = rulvar("run", "flows.py:hello", "--config", "odd.py:engine")
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 1
+    assert "internal error: KeyError: 'odd'; set RULVAR_TRACEBACK=1" in done.err
+    shown = rulvar("run", "flows.py:hello", "--config", "odd.py:engine", RULVAR_TRACEBACK="1")
+    assert "Traceback" in shown.err
+    assert "odd.py" in shown.err

@@ -1,0 +1,3 @@
+"""A PostgreSQL server for tests of stores."""
+
+from postgres_server import postgres  # noqa: F401
