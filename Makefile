@@ -8,15 +8,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench editors clean
+.PHONY: demo test check bench editors postgres clean
 
 demo: $(STAMP)
 	@$(BIN)/python docs/examples/demo.py
 
-test: $(STAMP) editors
+test: $(STAMP) editors postgres
 	@$(BIN)/python -m pytest -q
 
-check: $(STAMP) editors
+check: $(STAMP) editors postgres
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -24,10 +24,14 @@ check: $(STAMP) editors
 	@$(BIN)/python -m pytest -q
 
 bench: $(STAMP)
+	@[ -x .cache/bench/bin/python ] || { $(PYTHON) -m venv .cache/bench && .cache/bench/bin/python -m pip install -q dbos; }
 	@for file in tests/bench/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
 editors: $(STAMP)
 	@PYTHON=$(BIN)/python bash tests/e2e/editors/setup.sh
+
+postgres:
+	@bash tests/e2e/postgres/setup.sh
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "rulvar needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..."; exit 1; }

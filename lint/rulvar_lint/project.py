@@ -217,6 +217,10 @@ class Project:
             self.workspace.note(name)
         return name
 
+    def candidates(self) -> list[str]:
+        """The files that can hold findings, relative to the root."""
+        return self.workspace.candidates()
+
     def check(self, paths: Iterable[str | Path] | None = None) -> list[Diagnostic]:
         """The findings of the whole project, or of the given files and folders."""
         workspace = self.workspace

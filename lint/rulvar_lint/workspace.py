@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rulvar_lint.config import Config
 
 _MARKS: Final = (b"rulvar", b"RLV")
-_REPLAYED: Final = re.compile(rb"ctx|workflow|machine", re.I)
+_REPLAYED: Final = re.compile(rb"ctx|workflow|machine|async\s+def", re.I)
 _TAKES_CTX: Final = re.compile(rb"ctx|await\b", re.I)
 _IMPORT: Final = re.compile(
     rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))", re.M

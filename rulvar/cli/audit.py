@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rulvar.cli.bundle import is_blob_name
 from rulvar.cli.catalogue import meta_of
 from rulvar.cli.journals import last_settle, open_waits
 from rulvar.contracts.entries import JournalEntry
@@ -18,6 +17,7 @@ from rulvar.contracts.ports.clock import iso_ms
 from rulvar.errors import JournalOrderViolation, RulvarError
 from rulvar.kernel.keys import SUPPORTED_HASH_VERSIONS
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, segment_of
+from rulvar.stores.bundle import is_blob_name
 from rulvar.stores.journal_lines import read_journal_lines
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.jsonable import journal_form
 from rulvar.errors import ConfigError
+from rulvar.stores.bundle import KEPT_ARGS
 
 if TYPE_CHECKING:
     from rulvar.contracts.ports.store import RunMeta
@@ -18,13 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["keep_args", "recall_args"]
 
-_NAME = "cli-args"
-
 
 async def keep_args(transcripts: TranscriptStore, run_id: str, args: Any) -> None:
     """Keep the arguments of a run."""
     if args is not None:
-        await transcripts.put(f"{run_id}/{_NAME}", journal_form(args, "args"))
+        await transcripts.put(f"{run_id}/{KEPT_ARGS}", journal_form(args, "args"))
 
 
 async def recall_args(transcripts: TranscriptStore, run_id: str, meta: RunMeta, given: Any) -> Any:
@@ -35,7 +34,7 @@ async def recall_args(transcripts: TranscriptStore, run_id: str, meta: RunMeta, 
     """
     if given is not None or not meta.get("argsProvided"):
         return given
-    data = await transcripts.get(f"{run_id}/{_NAME}")
+    data = await transcripts.get(f"{run_id}/{KEPT_ARGS}")
     if data is None:
         raise ConfigError(
             f"run {run_id!r} was started with arguments, which a journal does not hold; pass the same with --args",

@@ -5,11 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rulvar.cli.bundle import Bundle, decode_bundle
-from rulvar.contracts.canonical import decode_json
-from rulvar.contracts.ids import check_run_id
 from rulvar.errors import ConfigError
-from rulvar.stores.journal_lines import read_journal_lines
+from rulvar.stores.bundle import Bundle
+from rulvar.stores.run_file import read_run_file
 
 __all__ = ["is_file", "read_bytes", "read_source"]
 
@@ -20,25 +18,8 @@ def is_file(name: str) -> bool:
 
 
 async def read_source(path: Path) -> Bundle:
-    """Read a run from a journal file (with the meta row beside it, where there is one) or an exported run.
-
-    Raises:
-        ConfigError: there is no such file, or it is no run.
-        JournalOrderViolation: the journal is damaged.
-    """
-    data = read_bytes(str(path))
-    if path.suffix != ".jsonl":
-        return decode_bundle(data, str(path))
-    entries = read_journal_lines(data, str(path)).entries
-    run_id = check_run_id(path.name.removesuffix(".jsonl"))
-    beside = path.with_name(f"{run_id}.meta.json")
-    meta = {}
-    if beside.is_file():
-        try:
-            meta = decode_json(beside.read_bytes())
-        except ValueError as error:
-            raise ConfigError(f"{beside}: not JSON: {error}") from None
-    return Bundle(run_id, meta if isinstance(meta, dict) else {}, entries)
+    """Read a run from a file; see :func:`~rulvar.stores.run_file.read_run_file`."""
+    return read_run_file(path)
 
 
 def read_bytes(name: str) -> bytes:

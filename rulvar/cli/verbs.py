@@ -71,6 +71,7 @@ VERBS: tuple[Verb, ...] = (
     _own("cassette explain", "cassette_explain", "say why a request is not served"),
     _own("cassette prune", "cassette_prune", "remove rows that no test uses"),
     _own("cassette merge", "cassette_merge", "write several cassettes into one"),
+    _own("shake", "shake", "run workflows again under other conditions: which calls move"),
     _own("version", "version", "print versions"),
 )
 

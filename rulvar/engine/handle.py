@@ -30,6 +30,7 @@ class RunHandle(Generic[Value]):
         self._bus = bus
         self._run: Run | None = None
         self._task: asyncio.Task[Outcome[Value]] | None = None
+        self._end_asked: Callable[[Run], None] | None = None
         self._status: RunStatus = "running"
         self._workflow: Workflow[Any] | None = None
         self._preview = Preview()
@@ -119,10 +120,7 @@ class RunHandle(Generic[Value]):
         """Cancel the run and wait until it has settled; a settled run is left alone."""
         if self._task is None or self._task.done():
             return
-        if self._run is not None:
-            self._run.cancel(reason)
-        else:
-            self._task.cancel()
+        self._end_soon(lambda run: run.cancel(reason))
         await asyncio.wait([self._task])
 
     async def let_go(self, reason: str = "the process is going away") -> None:
@@ -133,12 +131,21 @@ class RunHandle(Generic[Value]):
         """
         if self._task is None or self._task.done():
             return
-        if self._run is not None:
-            error = SupersededError(f"run {self.run_id!r} was let go: {reason}", data={"runId": self.run_id})
-            self._run.lose(error)
-        else:
-            self._task.cancel()
+        error = SupersededError(f"run {self.run_id!r} was let go: {reason}", data={"runId": self.run_id})
+        self._end_soon(lambda run: run.lose(error))
         await asyncio.wait([self._task])
+
+    def _end_soon(self, end: Callable[[Run], None]) -> None:
+        if self._run is not None:
+            end(self._run)
+        elif self._end_asked is None:
+            self._end_asked = end
+
+    def _begin(self, run: Run) -> None:
+        """The run is read and about to move; what was asked of it before happens now."""
+        self._run, self._workflow = run, run.request.workflow
+        if self._end_asked is not None:
+            self._end_asked(run)
 
 
 class ResumeHandle(RunHandle[Value]):

@@ -171,14 +171,10 @@ def _append_now(store: Any, lease: Lease | None) -> AppendNow | None:
     append: AppendNow | None = getattr(store, "append_now", None)
     if append is None or not getattr(store, "immediate", True):
         return None
-    fence: Callable[[Lease | None], None] | None = getattr(store, "fence_now", None)
-    if lease is None or fence is None:
+    # asked of the class: one that only passes attributes on must not be passed by
+    if lease is None or not hasattr(type(store), "append_now_under"):
         return append
-
-    def fenced(run_id: str, entries: Sequence[JournalEntry]) -> None:
-        fence(lease)
-        append(run_id, entries)
-
+    fenced: AppendNow = store.append_now_under(lease)
     return fenced
 
 

@@ -106,7 +106,7 @@ class Observation:
             claims=tuple(self._claims),
             budget_usd=run.budget.ceiling_usd,
             output_hash=hash_output(outcome.value) if outcome.status == "ok" else None,
-            error=None if outcome.error is None else outcome.error.message,
+            error=outcome.error,
         )
         for observer in self._keepers:
             observer.segment_ended(record)

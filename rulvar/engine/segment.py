@@ -70,8 +70,7 @@ class Segment:
         """
         try:
             run, meta, entries = await self._intake()
-            self._handle._run = run
-            self._handle._workflow = self._request.workflow
+            self._handle._begin(run)
             self._held.keep(run.lose)
             return await self._live(run, meta, entries)
         except BaseException:

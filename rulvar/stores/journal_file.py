@@ -7,6 +7,7 @@ long as it drives the run. The lock ends with the process, and nobody else can l
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,15 +129,12 @@ class JournalFile:
                     data={"file": str(self.path), "seq": entry.seq, "tail": tail},
                 )
             tail = max(tail, entry.seq)
-        data = self._prefix + b"".join([entry.line + b"\n" for entry in entries])
-        self._write(data)
-        self._prefix = b""
-        self._size += len(data)
-        self._tail = tail
-
-    def _write(self, data: bytes) -> None:
+        data = b"".join([entry.line + b"\n" for entry in entries])
+        if self._prefix:
+            data, self._prefix = self._prefix + data, b""
         try:
-            write_all(self._fd, data)
+            if os.write(self._fd, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # a file is only cut short by its disk
             if self._sync:
                 os.fdatasync(self._fd)
         except OSError as error:
@@ -144,6 +142,8 @@ class JournalFile:
                 os.ftruncate(self._fd, self._size)  # what was not acknowledged is not there
             self._size = -1
             raise disk_refused(self.path, "cannot be appended to", error) from error
+        self._size += len(data)
+        self._tail = tail
 
     def _synchronize(self) -> None:
         """Read the file's tail, and repair it when it is torn."""

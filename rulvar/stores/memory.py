@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rulvar.contracts.entries import JournalEntry
@@ -87,6 +87,8 @@ class InMemoryStore:
         holder = self._holders.get(check_run_id(run_id))
         if holder is not None and not holder.released and holder.expires > now:
             raise lease_held(run_id, holder.owner, holder.expires - now)
+        if holder is not None:
+            holder.released = True
         epoch = 1 if holder is None else holder.epoch + 1
         self._holders[run_id] = _Holder(owner, epoch, now + ttl_s)
         return Lease(run_id=run_id, owner=owner, epoch=epoch, ttl_s=ttl_s)
@@ -109,6 +111,18 @@ class InMemoryStore:
             return None
         left = 0.0 if holder.released else max(0.0, holder.expires - time.monotonic())
         return LeaseState(owner=holder.owner, epoch=holder.epoch, expires_in_s=left)
+
+    def append_now_under(self, lease: Lease) -> Callable[[str, Sequence[JournalEntry]], None]:
+        """Return an ``append_now`` that raises SupersededError once a lease has been lost."""
+        holder = self._holders[lease.run_id]
+        append = self.append_now
+
+        def fenced(run_id: str, entries: Sequence[JournalEntry]) -> None:
+            if holder.released:
+                raise superseded(lease)
+            append(run_id, entries)
+
+        return fenced
 
     def fence_now(self, lease: Lease | None) -> None:
         """Raise SupersededError when a lease is not a run's latest."""

@@ -133,11 +133,17 @@ class PostgresPool:
             min_size=1,
             max_size=max(1, self._max),
             open=False,
+            configure=_configure,
             name="rulvar",
             reconnect_timeout=2,
         )
         await pool.open()
         return pool
+
+
+async def _configure(connection: AsyncConnection[Any]) -> None:
+    # a statement that is prepared while a table is small must not scan it once it is large
+    await connection.execute("SET enable_seqscan = off")
 
 
 def _forget(task: asyncio.Task[Any]) -> None:

@@ -55,7 +55,8 @@ class SqliteStore:
         self.path = Path(path)
         self.durability = durability
         self.busy_timeout_s = busy_timeout_s
-        self._thread = SqliteThread(str(self.path), self._connect)
+        at_once = durability == "process" and str(path) != ":memory:"
+        self._thread = SqliteThread(str(self.path), self._connect, commits_at_once=at_once)
         self.transcripts = SqliteTranscripts(self._thread)
         """Where an engine over this store keeps transcripts unless told otherwise."""
 
@@ -197,15 +198,18 @@ class SqliteStore:
         """Close the file; the next use opens it again."""
         await self._thread.close()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, waits: bool) -> sqlite3.Connection:
         name = str(self.path)
         if name != ":memory:":
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise sqlite3.OperationalError(f"cannot make the folder: {error}") from None
-        connection = sqlite3.connect(name, self.busy_timeout_s, isolation_level=None, check_same_thread=False)
+        timeout = self.busy_timeout_s if waits else 0.0
+        connection = sqlite3.connect(name, timeout, isolation_level=None, check_same_thread=False)
         try:
+            if not waits:
+                connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'fsync' else 'NORMAL'}")
             migrate(connection, name)

@@ -1,7 +1,9 @@
 """One thread that owns a SQLite connection, and commits together what is asked for at the same time.
 
 The event loop never waits for the disk or for another process's lock. Work that arrives while a
-transaction is under way is done in the next one, so many runs share one commit.
+transaction is under way is done in the next one, so many runs share one commit. Where a commit does not
+wait for the disk, a single write is done at once in the event loop, on a connection that does not wait
+for locks either; whenever that is refused, the thread takes over.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ __all__ = ["SqliteThread"]
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 _BATCH = 256
+_CHECKPOINT_EVERY = 500
 
 
 @dataclass(slots=True)
@@ -40,12 +43,18 @@ class SqliteThread:
 
     Args:
         name: the database, for error texts.
-        connect: opens the connection; runs in the thread.
+        connect: opens a connection that waits for locks, for the thread, or one that does not.
+        commits_at_once: whether a commit does not wait for the disk.
     """
 
-    def __init__(self, name: str, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(
+        self, name: str, connect: Callable[[bool], sqlite3.Connection], *, commits_at_once: bool
+    ) -> None:
         self._name = name
         self._connect = connect
+        self._commits_at_once = commits_at_once
+        self._quick: sqlite3.Connection | None = None
+        self._quick_writes = 0
         self._connection: sqlite3.Connection | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: deque[_Job] = deque()
@@ -62,17 +71,61 @@ class SqliteThread:
         Raises:
             StoreError: the database refused; nothing of the transaction is stored.
         """
+        if self._commits_at_once and (done := self._write_now(work)) is not None:
+            return done[0]
         return await self._submit(work, writes=True)
 
     async def close(self) -> None:
-        """Close the connection and end the thread; the next use opens both again."""
+        """Close the connections and end the thread; the next use opens them again."""
         if self._pool is None:
             return
+        self._close_quick()
         await asyncio.get_running_loop().run_in_executor(self._pool, self._disconnect)
         with self._guard:
             if self._pool is not None and not self._running:
                 self._pool.shutdown(wait=False)
                 self._pool = None
+
+    def _write_now(self, work: Work[T]) -> tuple[T] | None:
+        """Write in this thread, unless the other one is busy or somebody holds the lock: then return None."""
+        with self._guard:
+            if self._running or self._pool is None:  # the thread opens the file first, and makes the tables
+                return None
+            self._running = True
+        try:
+            return self._transact_now(work)
+        finally:
+            with self._guard:
+                is_due = self._quick_writes >= _CHECKPOINT_EVERY
+                self._running = is_due or bool(self._jobs)
+                if self._running:
+                    self._pool.submit(self._drain)
+
+    def _transact_now(self, work: Work[T]) -> tuple[T] | None:
+        try:
+            if self._quick is None:
+                self._quick = self._connect(False)
+            quick = self._quick
+            quick.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(quick)
+            except sqlite3.Error:
+                raise
+            except Exception:
+                quick.execute("ROLLBACK")
+                raise
+            quick.execute("COMMIT")
+        except sqlite3.Error:
+            self._close_quick()  # what is wrong, the thread finds out and says
+            return None
+        self._quick_writes += 1
+        return (result,)
+
+    def _close_quick(self) -> None:
+        quick, self._quick = self._quick, None
+        if quick is not None:
+            with contextlib.suppress(sqlite3.Error):
+                quick.close()
 
     def _submit(self, work: Work[T], *, writes: bool) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -90,6 +143,7 @@ class SqliteThread:
 
     def _drain(self) -> None:
         while True:
+            self._checkpoint()
             with self._guard:
                 batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), _BATCH))]
                 if not batch:
@@ -99,12 +153,21 @@ class SqliteThread:
             for job, (result, error) in zip(batch, answers, strict=True):
                 _deliver(job.future, result, error)
 
+    def _checkpoint(self) -> None:
+        """Move the log into the database, which waits for the disk: the quick connection leaves it to us."""
+        if self._quick_writes < _CHECKPOINT_EVERY:
+            return
+        self._quick_writes = 0
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):  # it is due again
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
     def _transact(self, batch: list[_Job]) -> list[tuple[Any, BaseException | None]]:
         answers: list[tuple[Any, BaseException | None]] = []
         writes = any(job.writes for job in batch)
         try:
             if self._connection is None:
-                self._connection = self._connect()
+                self._connection = self._connect(True)
             connection = self._connection
             if writes:
                 connection.execute("BEGIN IMMEDIATE")

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from rulvar.testing.machine import run_workflow as run_workflow
     from rulvar.testing.matchers import assert_called_agent as assert_called_agent
     from rulvar.testing.matchers import assert_under_budget as assert_under_budget
+    from rulvar.testing.minimize.minimization import MinimizedRun as MinimizedRun
+    from rulvar.testing.minimize.minimization import minimize_run as minimize_run
     from rulvar.testing.recorder import record as record
     from rulvar.testing.replayer import ReplayAdapter as ReplayAdapter
     from rulvar.testing.replayer import replay as replay
@@ -73,6 +75,10 @@ if TYPE_CHECKING:
     from rulvar.testing.script import final as final
     from rulvar.testing.script import scripted_model as scripted_model
     from rulvar.testing.script import tool_calls as tool_calls
+    from rulvar.testing.shake.entrances import shake_journal as shake_journal
+    from rulvar.testing.shake.entrances import shake_tests as shake_tests
+    from rulvar.testing.shake.report import ShakeMove as ShakeMove
+    from rulvar.testing.shake.report import ShakeReport as ShakeReport
     from rulvar.testing.single_transition import TransitionRun as TransitionRun
     from rulvar.testing.single_transition import run_transition as run_transition
     from rulvar.testing.tool import ToolTestRun as ToolTestRun
@@ -96,6 +102,7 @@ _HOMES = {
     "LiveSmoke": "rulvar.testing.live",
     "MAX_LIVE_SMOKE_ATTEMPTS": "rulvar.testing.live",
     "MAX_LIVE_SMOKE_DELAY_MS": "rulvar.testing.live",
+    "MinimizedRun": "rulvar.testing.minimize.minimization",
     "MissDiagnosis": "rulvar.testing.diagnose",
     "Redactor": "rulvar.contracts.redaction",
     "Replay": "rulvar.testing.journal_replay",
@@ -103,6 +110,8 @@ _HOMES = {
     "ReplayReport": "rulvar.testing.report",
     "ScriptedModel": "rulvar.testing.script",
     "ScriptedRequest": "rulvar.testing.script",
+    "ShakeMove": "rulvar.testing.shake.report",
+    "ShakeReport": "rulvar.testing.shake.report",
     "StoreConformance": "rulvar.testing.conformance",
     "TestClock": "rulvar.testing.clock",
     "TestEngine": "rulvar.testing.engine",
@@ -133,6 +142,7 @@ _HOMES = {
     "live_test_enabled": "rulvar.testing.live",
     "load_fixture": "rulvar.machines.recording",
     "merge_cassettes": "rulvar.testing.cassette_changes",
+    "minimize_run": "rulvar.testing.minimize.minimization",
     "prune_cassette": "rulvar.testing.cassette_changes",
     "queue": "rulvar.testing.answers",
     "read_cassette": "rulvar.testing.cassette",
@@ -149,6 +159,8 @@ _HOMES = {
     "sample_pdf": "rulvar.testing.samples",
     "sample_png": "rulvar.testing.samples",
     "scripted_model": "rulvar.testing.script",
+    "shake_journal": "rulvar.testing.shake.entrances",
+    "shake_tests": "rulvar.testing.shake.entrances",
     "strict_schema": "rulvar.contracts.strictness",
     "test_tool": "rulvar.testing.tool",
     "tool_calls": "rulvar.testing.script",
@@ -171,6 +183,7 @@ __all__ = [
     "FakeAdapter",
     "FakeCall",
     "LiveSmoke",
+    "MinimizedRun",
     "MissDiagnosis",
     "Redactor",
     "Replay",
@@ -178,6 +191,8 @@ __all__ = [
     "ReplayReport",
     "ScriptedModel",
     "ScriptedRequest",
+    "ShakeMove",
+    "ShakeReport",
     "StoreConformance",
     "TestClock",
     "TestEngine",
@@ -208,6 +223,7 @@ __all__ = [
     "live_test_enabled",
     "load_fixture",
     "merge_cassettes",
+    "minimize_run",
     "prune_cassette",
     "queue",
     "read_cassette",
@@ -224,6 +240,8 @@ __all__ = [
     "sample_pdf",
     "sample_png",
     "scripted_model",
+    "shake_journal",
+    "shake_tests",
     "strict_schema",
     "test_tool",
     "tool_calls",

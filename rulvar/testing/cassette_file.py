@@ -43,8 +43,11 @@ class CassetteFile:
         found: the bytes of the whole lines that were there when the file was opened.
     """
 
-    def __init__(self, path: str, header: bytes) -> None:
+    def __init__(self, path: str, header: bytes, *, fresh: bool = False) -> None:
         """Open and lock the file.
+
+        Args:
+            fresh: what is in the file is thrown away, once nobody else can be writing it.
 
         Raises:
             ConfigError: another recorder holds the file, or it cannot be opened.
@@ -56,6 +59,8 @@ class CassetteFile:
             problem = f"cannot record to the cassette: {error.strerror or error}"
             raise self._refusal(problem) from None
         self._close = weakref.finalize(self, os.close, self._fd)
+        if fresh:
+            self._empty(header)
         content = self._read()
         self._good, self._gap = _whole_lines(content)
         self.found = content[: self._good]
@@ -141,6 +146,14 @@ class CassetteFile:
                 )
         except OSError:
             pass  # a file system without locks: the numbering check at replay still stands
+
+    def _empty(self, header: bytes) -> None:
+        try:
+            os.ftruncate(self._fd, 0)
+            self._write(header + b"\n")
+        except OSError as error:
+            self._close()
+            raise self._refusal(f"cannot record to the cassette: {error.strerror or error}") from None
 
     def _read(self) -> bytes:
         os.lseek(self._fd, 0, os.SEEK_SET)

@@ -6,20 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rulvar.contracts.entries import JournalEntry, as_entries
 from rulvar.contracts.outcome import Outcome, Preview
-from rulvar.contracts.ports.store import JournalStore
 from rulvar.engine.engine import Engine
 from rulvar.engine.workflow import Workflow
 from rulvar.errors import ConfigError, JournalMissError
 from rulvar.runtime.agent import AgentProfile
+from rulvar.stores.bundle import Bundle
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.engine import fake_routing
 from rulvar.testing.fake import FakeAdapter
+from rulvar.testing.recorded_run import Journal, kept_args, recorded_run
 
-__all__ = ["Replay", "replay_run"]
-
-_RUN_ID = "replay"
+__all__ = ["Replay", "replay_engine", "replay_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ async def replay_run(
     wf: Workflow[Any],
     args: Any = None,
     *,
-    journal: Iterable[JournalEntry | Mapping[str, Any]] | tuple[JournalStore, str],
+    journal: Journal,
     profiles: Mapping[str, AgentProfile | Mapping[str, Any]] | None = None,
     routing: Mapping[str, Any] | None = None,
     adapters: Iterable[Any] | None = None,
@@ -44,7 +42,9 @@ async def replay_run(
     """Run a workflow against a journal; any call that would go live raises.
 
     Args:
-        journal: entries (or their JSON objects), or ``(store, run_id)``.
+        args: of the recorded run; may be left out where they are kept with it.
+        journal: entries (or their JSON objects), ``(store, run_id)``, the path of a journal file
+            (``.jsonl``), or an exported run: its path, its JSON object or a Bundle.
         profiles, routing, adapters: what the recorded run resolved its models with; routing is part
             of a call's identity. Default: the test engine's fake routing.
         mode: ``"strict"``; there is no other.
@@ -53,36 +53,45 @@ async def replay_run(
     Raises:
         JournalMissError: the first call that is not in the journal; names call site, scope and what
             differs. The workflow cannot swallow it.
-        ConfigError: an option is wrong.
+        ConfigError: an option is wrong, the file is no journal, or the arguments are not those of the run.
+        JournalOrderViolation: the journal is damaged; names file and line.
     """
     if mode != "strict":
         raise ConfigError(f"replay_run mode={mode!r}: use 'strict'", data={"field": "mode"})
-    entries = await _entries(journal)
-    store = InMemoryStore()
-    store.append_now(_RUN_ID, entries)
-    async with Engine(
-        adapters=[FakeAdapter(agents={})] if adapters is None else adapters,
-        journal=store,
-        profiles=profiles,
-        routing={**fake_routing(), **(routing or {})},
-        **options,
-    ) as engine:
-        resumed = engine.resume(_RUN_ID, wf, args=args, dry_run=True)
+    run = await recorded_run(journal)
+    given = kept_args(run) if args is None else args
+    async with replay_engine(profiles=profiles, routing=routing, adapters=adapters, **options) as engine:
+        store = engine.store
+        await store.append(run.run_id, run.entries)
+        await store.save_meta(run.run_id, _meta(run, given))
+        resumed = engine.resume(run.run_id, wf, args=given, dry_run=True)
         outcome = await resumed.result()
         if outcome.error is not None and outcome.error.code == JournalMissError.code:
             raise JournalMissError(outcome.error.message, data=outcome.error.data)
         return Replay(outcome, await resumed.preview())
 
 
-async def _entries(journal: Any) -> list[JournalEntry]:
-    if isinstance(journal, tuple) and len(journal) == 2 and isinstance(journal[1], str):
-        store, run_id = journal
-        entries: list[JournalEntry] = await store.load(run_id)
-        if not entries:
-            raise ConfigError(
-                f"journal: the store has no entries of run {run_id!r}", data={"field": "journal"}
-            )
-        return entries
-    if isinstance(journal, (str, bytes, Mapping)):
-        raise ConfigError("journal: expected entries or (store, run_id)", data={"field": "journal"})
-    return as_entries(journal)
+def replay_engine(
+    *,
+    profiles: Mapping[str, AgentProfile | Mapping[str, Any]] | None = None,
+    routing: Mapping[str, Any] | None = None,
+    adapters: Iterable[Any] | None = None,
+    **options: Any,
+) -> Engine:
+    """Return an engine that replays: an empty store, and fake routing unless told otherwise."""
+    return Engine(
+        adapters=[FakeAdapter(agents={})] if adapters is None else adapters,
+        journal=InMemoryStore(),
+        profiles=profiles,
+        routing={**fake_routing(), **(routing or {})},
+        **options,
+    )
+
+
+def _meta(run: Bundle, args: Any) -> dict[str, Any]:
+    """Return what of a meta row bears on a replay: its ceiling, and what tells other arguments."""
+    return {
+        name: value
+        for name, value in run.meta.items()
+        if name == "budgetUsd" or (args is not None and name.startswith("args"))
+    }

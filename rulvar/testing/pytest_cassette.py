@@ -6,9 +6,11 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.errors import ConfigError
 from rulvar.testing.pytest_names import RECORD_MODES
@@ -34,11 +36,19 @@ class PytestCassette(os.PathLike[str]):
             ``new_episodes`` replays and records what is missing; ``all`` records everything anew.
     """
 
-    def __init__(self, path: Path, record_mode: str, node_id: str, has_passed: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        record_mode: str,
+        node_id: str,
+        has_passed: Callable[[], bool],
+        run_started: datetime,
+    ) -> None:
         self.path = path
         self.record_mode = record_mode
         self._node_id = node_id
         self._has_passed = has_passed
+        self._run_started = run_started
         self._recorders: list[RecordedAdapters] = []
         self._unfinished: Path | None = None
 
@@ -56,12 +66,14 @@ class PytestCassette(os.PathLike[str]):
             redact: masks what the built-in policy does not know, when something is recorded.
 
         Raises:
-            ConfigError: nothing is recorded and nothing may be, or the cassette cannot be trusted.
+            ConfigError: nothing is recorded and nothing may be, the cassette cannot be trusted, or
+                another test is recording it.
         """
         exists = self.path.exists()
-        if self.record_mode == "all" or (self.record_mode == "once" and not exists):
+        continues = self.record_mode in ("all", "once") and exists and self._is_of_this_run()
+        if not continues and (self.record_mode == "all" or (self.record_mode == "once" and not exists)):
             return self._recording(_made(live), redact)
-        if self.record_mode == "new_episodes":
+        if continues or self.record_mode == "new_episodes":
             recorder = record(adapters=_made(live), cassette=self.path, redact=redact)
             self._recorders.append(recorder)
             return replay(cassette=self.path, on_miss="passthrough", adapters=recorder)
@@ -91,12 +103,20 @@ class PytestCassette(os.PathLike[str]):
                 f"{self.path}: record mode {self.record_mode} needs the live adapters: cassette.adapters(adapter)",
                 data={"cassette": str(self.path)},
             )
-        if self._unfinished is None:
-            self._unfinished = self.path.with_name(self.path.name + ".recording")
-            self._unfinished.unlink(missing_ok=True)
-        recorder = record(adapters=live, cassette=self._unfinished, redact=redact)
+        unfinished = self.path.with_name(self.path.name + ".recording")
+        recorder = record(adapters=live, cassette=unfinished, redact=redact, fresh=True)
+        self._unfinished = unfinished  # ours to put in place or aside, now that we hold its lock
         self._recorders.append(recorder)
         return recorder
+
+    def _is_of_this_run(self) -> bool:
+        """Whether another test of this pytest run has recorded the cassette: it is then continued."""
+        try:
+            with self.path.open("rb") as file:
+                recorded_at = datetime.fromisoformat(decode_json(file.readline())["recordedAt"])
+            return recorded_at >= self._run_started
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return False  # whoever opens it says what is wrong with it
 
     def __repr__(self) -> str:
         return f"<cassette {self.path}, record mode {self.record_mode}>"
@@ -119,7 +139,16 @@ def open_cassette(request: pytest.FixtureRequest) -> PytestCassette:
     folder = Path(node.path).parent / FOLDER
     path = _named(folder, name) if name is not None else folder / _path_of(node.nodeid, Path(node.path).stem)
     mode = _record_mode(request.config, options.get("record_mode"))
-    return PytestCassette(path, mode, node.nodeid, lambda: bool(node.stash.get(_passed_key(), False)))
+    started = datetime.fromtimestamp(int(_run_started(request.config) * 1000) / 1000, UTC)
+    return PytestCassette(
+        path, mode, node.nodeid, lambda: bool(node.stash.get(_passed_key(), False)), started
+    )
+
+
+def _run_started(config: pytest.Config) -> float:
+    from rulvar.testing.pytest_plugin import STARTED
+
+    return config.stash[STARTED]
 
 
 def _passed_key() -> Any:

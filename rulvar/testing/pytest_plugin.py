@@ -7,17 +7,21 @@ option, a marker or a fixture asks for it.
 from __future__ import annotations
 
 import argparse
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rulvar.testing.pytest_names import RECORD_MODES, WORKER_OUTPUT
+from rulvar.testing.pytest_names import RECORD_MODES, STARTED_INPUT, WORKER_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rulvar.testing.engine import TestEngine
     from rulvar.testing.pytest_cassette import PytestCassette
+
+STARTED = pytest.StashKey[float]()
+"""When the run began, in seconds since the epoch; the same in every worker."""
 
 _SESSION = "rulvar-session"
 _SHAKE = "rulvar-shake"
@@ -80,6 +84,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STARTED] = getattr(config, "workerinput", {}).get(STARTED_INPUT, time.time())
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
     if config.getoption("--rulvar-shake-round") is not None:
@@ -122,6 +127,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("live tests do not run in strict replay")
     if not live_test_enabled(*keys):
         pytest.skip(f"live test: set {SWITCH}=1" + (f" and {', '.join(keys)}" if keys else ""))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a pytest-xdist worker when the run began."""
+    node.workerinput[STARTED_INPUT] = node.config.stash[STARTED]
 
 
 @pytest.hookimpl(optionalhook=True)

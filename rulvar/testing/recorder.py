@@ -64,6 +64,7 @@ def record(
     adapters: Iterable[Adapter],
     cassette: str | os.PathLike[str],
     redact: Callable[[str], str] | None = None,
+    fresh: bool = False,
 ) -> RecordedAdapters:
     """Wrap live adapters so that every completed exchange is appended to a cassette.
 
@@ -73,6 +74,7 @@ def record(
         adapters: the adapters to wrap; each keeps its id, declarations and capabilities.
         cassette: the file; it is created, with its folder, when it is missing.
         redact: masks what the built-in policy does not know; takes and returns a text.
+        fresh: begin anew: what is in the file is thrown away, unless another recorder is active on it.
 
     Returns:
         The wrapped adapters, as a list. The session holds a lock on the file until the list and its
@@ -83,7 +85,7 @@ def record(
             another hash version, or is numbered ambiguously.
     """
     live = _checked_adapters(adapters)
-    session = RecordingSession(os.fspath(cassette), Redactor(redact))
+    session = RecordingSession(os.fspath(cassette), Redactor(redact), fresh=fresh)
     return RecordedAdapters(session, [RecordingAdapter(session, adapter) for adapter in live])
 
 
@@ -118,14 +120,14 @@ class RecordedAdapters(list["RecordingAdapter"]):
 class RecordingSession:
     """One writer of one cassette: it numbers calls and commits rows. Safe across threads."""
 
-    def __init__(self, path: str, redactor: Redactor) -> None:
+    def __init__(self, path: str, redactor: Redactor, *, fresh: bool = False) -> None:
         self.path = path
         self.masked: list[MaskedRow] = []
         self.left_out: list[LeftOut] = []
         self._redactor = redactor
         self._lock = threading.Lock()
         self._next: dict[tuple[str, str], int] = {}
-        self._file = CassetteFile(path, _header())
+        self._file = CassetteFile(path, _header(), fresh=fresh)
         try:
             self._continue_numbering()
         except BaseException:

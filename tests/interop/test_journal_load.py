@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scenario_language import ScenarioWorkflow, ScriptedAgents, scenario_engine, scenario_tools
 
 from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.entries import JournalEntry, decode_entry
 from rulvar.contracts.ids import check_run_id
-from rulvar.errors import ConfigError, JournalOrderViolation
+from rulvar.errors import ConfigError, JournalCompatibilityError, JournalOrderViolation
 from rulvar.stores import JsonlFileStore
 
 
@@ -72,3 +73,37 @@ def test_an_entry_passes_unknown_fields_through_byte_for_byte() -> None:
     entry = decode_entry(line)
     assert isinstance(entry, JournalEntry)
     assert entry.line == line
+
+
+async def test_journals_of_other_versions_resume_or_are_refused_as_recorded(
+    load_vectors: Any, tmp_path: Path
+) -> None:
+    scenarios = load_vectors("journals/scenarios.json")["scenarios"]
+    scenario = next(item for item in scenarios if item["name"] == "seq-agents")
+    for number, case in enumerate(load_vectors("journal_load.json")["version_window"]):
+        path = tmp_path / str(number) / "seq-agents.jsonl"
+        path.parent.mkdir()
+        path.write_bytes(case["file"].encode("utf-8"))
+        store: Any = JsonlFileStore(path.parent)
+        engine, fake = scenario_engine(scenario, store, ScriptedAgents(scenario), {})
+        workflow = ScenarioWorkflow(scenario, scenario_tools(scenario)).build(scenario["wf"])
+        async with engine:
+            handle = engine.resume("seq-agents", workflow, args=scenario["args"])
+            if "rejected" in case:
+                with pytest.raises(JournalCompatibilityError, match="hashVersion") as caught:
+                    await handle.result()
+                expected = {key: value for key, value in case["rejected"]["data"].items() if key != "hint"}
+                found = {key: value for key, value in caught.value.data.items() if key != "hint"}
+                assert (caught.value.code, found) == (case["rejected"]["code"], expected), case["name"]
+            else:
+                outcome = await handle.result()
+                assert (outcome.status, outcome.value) == (case["status"], case["value"]), case["name"]
+                preview = await handle.preview()
+                counts = (preview.hits, preview.misses, preview.reruns, preview.skipped)
+                expected = case["preview"]
+                assert counts == tuple(expected[key] for key in ("hits", "misses", "reruns", "skipped"))
+                assert (len(preview.orphaned), len(preview.invalid_resolutions)) == (0, 0)
+        assert len(fake.calls) == case["live_calls"]
+        lines = len(path.read_bytes().splitlines()) - len(case["file"].splitlines())
+        assert lines == case["appended"], case["name"]
+        assert path.read_bytes().startswith(case["file"].encode("utf-8"))

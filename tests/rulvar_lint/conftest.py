@@ -13,9 +13,7 @@ NOWHERE = Path(__file__).parent / "no-such-folder"
 Check = Callable[..., list[Diagnostic]]
 
 
-def in_memory(
-    files: dict[str, str], config: Config | None = None, root: Path | None = None
-) -> Project:
+def in_memory(files: dict[str, str], config: Config | None = None, root: Path | None = None) -> Project:
     """A project whose files are buffers."""
     project = Project(root or NOWHERE, config or Config())
     for path, text in files.items():

@@ -47,9 +47,7 @@ def test_a_case_has_exactly_its_expected_findings(case: dict[str, Any], check: C
 
 
 @pytest.mark.parametrize("case", TWINS, ids=[f"{case['group']}: {case['name']}" for case in TWINS])
-def test_the_python_twin_of_an_ancestor_case_is_judged_alike(
-    case: dict[str, Any], check: Check
-) -> None:
+def test_the_python_twin_of_an_ancestor_case_is_judged_alike(case: dict[str, Any], check: Check) -> None:
     if case.get("python_either") or case["name"] in DECIDED_OTHERWISE:
         pytest.skip("both answers are defensible, or the contract decides")
     source = f'{case["python"]}\nfrom rulvar import define_workflow\ndefine_workflow("w", wf)\n'

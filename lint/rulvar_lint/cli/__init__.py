@@ -13,9 +13,7 @@ def main(argv: list[str] | None = None) -> int:
     from importlib.machinery import PathFinder
 
     if PathFinder.find_spec("libcst") is None:
-        sys.stderr.write(
-            "rulvar-lint needs an extra that is not installed: pip install 'rulvar[lint]'\n"
-        )
+        sys.stderr.write("rulvar-lint needs an extra that is not installed: pip install 'rulvar[lint]'\n")
         return 2
     if args in (["--version"], ["-V"]):
         from rulvar_lint import __version__

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rulvar_lint.cli.main import find_root
 from rulvar_lint.cli.options import UsageError
+from rulvar_lint.cli.settings import find_root
 from rulvar_lint.rules.pages import RULES, rule_info
 from rulvar_lint.rules.pages.render import as_markdown, as_text
 
@@ -30,9 +30,7 @@ def rule(args: argparse.Namespace) -> int:
         import json
 
         data: Any = [as_json(item) for item in chosen]
-        sys.stdout.write(
-            json.dumps(data if args.all or len(data) > 1 else data[0], indent=2) + "\n"
-        )
+        sys.stdout.write(json.dumps(data if args.all or len(data) > 1 else data[0], indent=2) + "\n")
     elif args.output_format == "markdown":
         sys.stdout.write("\n".join(as_markdown(item) for item in chosen))
     else:
@@ -98,9 +96,7 @@ def _story(item: Diagnostic) -> str:
     ]
     if item.related:
         lines.append("How it gets there:")
-        lines += [
-            f"  {place.path}:{place.line}:{place.column}: {place.message}" for place in item.related
-        ]
+        lines += [f"  {place.path}:{place.line}:{place.column}: {place.message}" for place in item.related]
         lines.append("")
     if item.fix is not None:
         kind = {"safe": "--fix", "unsafe": "--fix --unsafe-fixes", "manual": "in an editor"}[

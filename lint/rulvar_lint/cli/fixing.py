@@ -8,15 +8,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rulvar_lint.cli.check import MAX_PASSES, finish
+from rulvar_lint.cli.report import finish
 from rulvar_lint.core.source import decode, encoding_of
 from rulvar_lint.fixes import apply, is_lossless
 
 if TYPE_CHECKING:
     from rulvar_lint.batch import Outcome
-    from rulvar_lint.cli.check import Session
+    from rulvar_lint.cli.session import Session
 
 _BOM = b"\xef\xbb\xbf"
+
+
+MAX_PASSES = 10
 
 
 def fix(session: Session) -> int:
@@ -58,11 +61,7 @@ def _pass(
     for path, indices in by_path.items():
         text = texts.get(path) or session.source_text(path)
         applied = apply(text, [outcome.found[i] for i in indices], unsafe=session.args.unsafe_fixes)
-        if (
-            applied.text == text
-            or not _encodes(session, path, applied.text)
-            or not is_lossless(applied.text)
-        ):
+        if applied.text == text or not _encodes(session, path, applied.text) or not is_lossless(applied.text):
             continue
         before.setdefault(path, text)
         texts[path] = changed[path] = applied.text
@@ -104,14 +103,10 @@ def _show_diff(session: Session, before: dict[str, str], after: dict[str, str]) 
             name,
         )
         for line in lines:
-            sys.stdout.write(
-                line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-            )
+            sys.stdout.write(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
     if not session.args.quiet:
         number = len(after)
         sys.stderr.write(
-            f"Would fix {number} file{'' if number == 1 else 's'}.\n"
-            if number
-            else "Nothing to fix.\n"
+            f"Would fix {number} file{'' if number == 1 else 's'}.\n" if number else "Nothing to fix.\n"
         )
     return 1 if after and not session.args.exit_zero else 0

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.cli.main import find_root
 from rulvar_lint.cli.options import UsageError
+from rulvar_lint.cli.settings import find_root
 from rulvar_lint.config import load
 from rulvar_lint.core.identities import describe_call
 from rulvar_lint.project import Project
@@ -64,13 +64,9 @@ def identity_diff(args: argparse.Namespace) -> int:
     wanted = [Path(path).resolve().relative_to(root).as_posix() for path in args.paths] or None
     changes, kept = compare(before, after)
     changes = [
-        c
-        for c in changes
-        if wanted is None or any(c.path == w or c.path.startswith(f"{w}/") for w in wanted)
+        c for c in changes if wanted is None or any(c.path == w or c.path.startswith(f"{w}/") for w in wanted)
     ]
-    sys.stdout.write(
-        _as_json(changes, kept) if args.output_format == "json" else _as_text(changes, kept)
-    )
+    sys.stdout.write(_as_json(changes, kept) if args.output_format == "json" else _as_text(changes, kept))
     paid = any(change.kind != "added" for change in changes)
     return 1 if paid and not args.exit_zero else 0
 
@@ -80,9 +76,7 @@ def identity_diff(args: argparse.Namespace) -> int:
 
 def _git(root: Path, *args: str, given: bytes | None = None) -> bytes:
     try:
-        done = subprocess.run(
-            ["git", *args], cwd=root, input=given, capture_output=True, check=False
-        )
+        done = subprocess.run(["git", *args], cwd=root, input=given, capture_output=True, check=False)
     except FileNotFoundError:
         raise UsageError("identity-diff needs git, which was not found") from None
     if done.returncode:
@@ -150,9 +144,7 @@ def _texts(root: Path, revision: str) -> dict[str, str]:
 # Comparing
 
 
-def compare(
-    before: dict[Place, list[Call]], after: dict[Place, list[Call]]
-) -> tuple[list[Change], int]:
+def compare(before: dict[Place, list[Call]], after: dict[Place, list[Call]]) -> tuple[list[Change], int]:
     """The changes, and how many calls kept their identity. Functions that moved to another file
     are followed.
     """
@@ -195,11 +187,7 @@ def _unmatched(old: list[Call], new: list[Call]) -> tuple[int, list[Call], list[
     same = 0
     for call in old:
         match = next(
-            (
-                other
-                for other in left
-                if other.kind == call.kind and other.identity == call.identity
-            ),
+            (other for other in left if other.kind == call.kind and other.identity == call.identity),
             None,
         )
         if match is None:
@@ -252,18 +240,14 @@ def _as_text(changes: list[Change], kept: int) -> str:
         if change.before is not None and change.after is not None:
             lines.append(f"  {'':9} {'was':10} {change.before.shown}")
     count = {
-        kind: sum(change.kind == kind for change in changes)
-        for kind in ("re-keyed", "added", "removed")
+        kind: sum(change.kind == kind for change in changes) for kind in ("re-keyed", "added", "removed")
     }
     lines.append(
-        f"{count['re-keyed']} re-keyed, {count['added']} added, {count['removed']} removed, "
-        f"{kept} unchanged."
+        f"{count['re-keyed']} re-keyed, {count['added']} added, {count['removed']} removed, {kept} unchanged."
     )
     paid = count["re-keyed"] + count["added"]
     if paid:
-        lines.append(
-            f"A workflow that is running now would make {paid} call{'' if paid == 1 else 's'} live."
-        )
+        lines.append(f"A workflow that is running now would make {paid} call{'' if paid == 1 else 's'} live.")
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.cli.fixing import write_text
 
 if TYPE_CHECKING:
-    from rulvar_lint.cli.check import Session
+    from rulvar_lint.cli.session import Session
 
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 _NATIVE: Final = re.compile(r"#\s*rulvar:\s*ignore\[([^\]\n]*)\]")
@@ -29,9 +29,7 @@ def add_ignores(session: Session) -> int:
     for path, lines in wanted.items():
         text, number, left = with_comments(session.source_text(path), lines)
         for line in left:
-            sys.stderr.write(
-                f"{path}:{line}: no place for a comment: the line continues with a backslash\n"
-            )
+            sys.stderr.write(f"{path}:{line}: no place for a comment: the line continues with a backslash\n")
         if number and session.stdin_name is None:
             write_text(session.root / path, text)
         elif number:

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.batch import Outcome, stats
-from rulvar_lint.cli.check import render
+from rulvar_lint.cli.report import render
 from rulvar_lint.project import Project
 
 if TYPE_CHECKING:
-    from rulvar_lint.cli.check import Session
+    from rulvar_lint.cli.session import Session
 
 INTERVAL: Final = 0.3
 
@@ -34,9 +34,7 @@ def watch(session: Session) -> int:
 
 
 def _report(session: Session, project: Project, files: int) -> None:
-    wanted = (
-        [session.root / path for path in session.wanted] if session.wanted is not None else None
-    )
+    wanted = [session.root / path for path in session.wanted] if session.wanted is not None else None
     found = project.check(wanted)
     outcome = Outcome(found, files, project.workflow_count(), {})
     if sys.stdout.isatty():

@@ -274,6 +274,8 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     for hook in m.hooks.calls.get(path, ()):
         hook(f, node, ext, args)
     special = m.functions.get(path)
+    if args.pos and args.pos[0].__class__ is Inst:
+        m.convert(f, node, path, args.pos[0])
     if special is not None:
         return with_taint(special(f, node, ext, args), taint)
     if path.startswith("rulvar."):

@@ -147,12 +147,14 @@ def instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> Value 
             return _method(f, node, inst, value)
         for hook in f.m.hooks.class_read:
             hook(f, node, owner, name, value, inst)
+        if isinstance(value, Inst) and find_attribute(value.decl, "__get__") is not None:
+            return call_special(f, node, value, "__get__", [inst, Class(inst.decl)])
         return value
     for cls in order_of_classes(inst.decl):
         field = cls.fields.get(name)
         if field is not None:
             return f.m.from_annotation(cls.module, field.annotation)
-    if "__getattr__" in inst.decl.attrs:
+    if find_attribute(inst.decl, "__getattr__") is not None:
         return call_special(f, node, inst, "__getattr__", [Const(name)])
     for base in external_bases(inst.decl):
         if f.m.catalog.effects(f"{base}.{name}") or f.m.catalog.is_type(base):
@@ -303,12 +305,29 @@ def store_attribute(
         hook(f, node, target, base, name, value)
     for option in base.options if isinstance(base, Union) else (base,):
         if isinstance(option, Inst):
+            if _set_by_class(f, node, option, name, value):
+                continue
             if name in option.attrs and (f.decl is None or f.decl.name != "__init__"):
                 option.attrs[name] = join(option.attrs[name], value)
             else:
                 option.attrs[name] = value
         elif isinstance(option, Class) and f.mode == HOST:
             option.decl.attrs[name] = join(option.decl.attrs.get(name), value)
+
+
+def _set_by_class(f: Frame, node: ast.AST, inst: Inst, name: str, value: Value | None) -> bool:
+    """Whether a property, a descriptor or `__setattr__` takes the value."""
+    found = find_attribute(inst.decl, name)
+    if found is not None and isinstance(found[1], Func) and found[1].decl.setter is not None:
+        call_function(f, node, found[1].decl.setter.bind(inst), Args([value], {}))
+        return True
+    descriptor = found[1] if found is not None else None
+    if isinstance(descriptor, Inst) and find_attribute(descriptor.decl, "__set__") is not None:
+        call_special(f, node, descriptor, "__set__", [inst, value])
+        return True
+    if find_attribute(inst.decl, "__setattr__") is not None and f.mode != HOST:
+        call_special(f, node, inst, "__setattr__", [Const(name), value])
+    return False
 
 
 def call_key(f: Frame, node: ast.AST, func: Value | None, args: list[Value | None]) -> Value | None:
@@ -325,12 +344,3 @@ def store_target(
             hook(f, node, target, base, target.attr, value)
     else:
         store_attribute(f, node, target, base, target.attr, value)
-
-
-def test(f: Frame, node: ast.AST, value: Value) -> None:
-    """A value decides a branch."""
-    if value.taint is not None:
-        for hook in f.m.hooks.sink:
-            hook(f, node, "branch", value)
-    if isinstance(value, Inst):
-        call_special(f, node, value, "__bool__", [])

@@ -51,6 +51,7 @@ class FunctionDecl:
         "node",
         "params",
         "parent",
+        "setter",
         "trusted",
         "wrapped",
     )
@@ -72,6 +73,7 @@ class FunctionDecl:
         self.flags: set[str] = set()
         self.decorators: list[tuple[ast.expr, Value | None]] = []
         self.wrapped: tuple[ast.expr, Value] | None = None
+        self.setter: Func | None = None
         self.defaults: dict[str, Value | None] = {}
         self.ctx_params: frozenset[str] | None = None
         self.is_generator: bool | None = None

@@ -146,7 +146,10 @@ def define(
     heads: list[tuple[ast.expr, Value | None, Value | None]] = []
     for expr in node.decorator_list:
         if isinstance(expr, ast.Attribute) and expr.attr in ("setter", "deleter", "getter"):
-            return f.env.get(node.name)
+            known = f.env.get(node.name)
+            if expr.attr == "setter" and isinstance(known, Func):
+                known.decl.setter = _make_closure(f, decl)
+            return known
         heads.append((expr, *_decorator(f, expr)))
     _defaults(f, decl)
     decl.decorators = [(expr, head) for expr, head, _ in heads]

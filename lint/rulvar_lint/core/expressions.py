@@ -184,6 +184,9 @@ def eval_unary(f: Frame, node: ast.UnaryOp) -> Value | None:
         and isinstance(value.value, int | float)
     ):
         return Const(-value.value)
+    made = f.m.unary(f, node, node.op, value)
+    if made is not None:
+        return made
     return value if isinstance(value, Obj) else _tainted(value)
 
 
@@ -194,6 +197,8 @@ def eval_compare(f: Frame, node: ast.Compare) -> Value | None:
         right = f.ev[operand.__class__](f, operand)
         if right is not None:
             taint = merge_taint(taint, right.taint)
+        if left is not None or right is not None:
+            f.m.compare(f, node, op, left, right)
         if isinstance(op, ast.Eq | ast.NotEq):
             for side in (left, right):
                 if isinstance(side, Container) and side.order is not None:

@@ -103,6 +103,22 @@ def get_attribute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     return None
 
 
+def open_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`open` and its like; what is read from a binary file is bytes."""
+    mode = args.get(0 if ext.path == "pathlib.Path.open" else 1, "mode")
+    binary = isinstance(mode, Const) and isinstance(mode.value, str) and "b" in mode.value
+    return Obj("io.RawIOBase" if binary else "io.IOBase", args.taint(), node)
+
+
+def property_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`name = property(getter, setter)` in a class body."""
+    getter, setter = args.get(0, "fget"), args.get(1, "fset")
+    if isinstance(getter, Func):
+        getter.decl.flags.add("property")
+        getter.decl.setter = setter if isinstance(setter, Func) else None
+    return getter
+
+
 def set_attribute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     base, name = args.get(0, ""), args.get(1, "")
     if base is not None:
@@ -234,7 +250,7 @@ def combine(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 
 _HARMLESS: Final = words(
     """isinstance issubclass hasattr callable print repr_ abs round divmod pow chr ord hex
-    oct bin delattr locals globals dir property memoryview complex"""
+    oct bin delattr locals globals dir memoryview complex"""
 )
 
 TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
@@ -284,6 +300,10 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.range": range_,
     "builtins.getattr": get_attribute,
     "builtins.setattr": set_attribute,
+    "builtins.open": open_,
+    "io.open": open_,
+    "pathlib.Path.open": open_,
+    "builtins.property": property_,
     "functools.partial": partial,
     "functools.partialmethod": partial,
     "builtins.super": super_,

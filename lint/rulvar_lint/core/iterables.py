@@ -127,6 +127,8 @@ def from_keys(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 def sorted_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     elem = _elements(f, node, args)
     f.m.call_key(f, node, args.kw.get("key"), [elem])
+    if "key" not in args.kw:
+        f.m.sort(f, node, elem)
     value = args.first()
     made = f.new_seq("list", None, elem)
     return made if value is None or value.taint is None else with_taint(made, value.taint)
@@ -135,6 +137,9 @@ def sorted_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 def extreme(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     elem = _elements(f, node, args) if len(args.pos) == 1 else None
     f.m.call_key(f, node, args.kw.get("key"), [elem])
+    if "key" not in args.kw:
+        for value in (elem, *args.pos):
+            f.m.sort(f, node, value)
     taint = args.taint()
     if len(args.pos) == 1:
         return with_taint(elem, taint)
@@ -150,8 +155,6 @@ def erasing(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     elem = _elements(f, node, args)
     if name in ("sum", "fsum") and elem is not None:
         _sum(f, node, value, elem)
-    if isinstance(value, Inst) and name in ("len", "bool"):
-        f.m.call_special(f, node, value, f"__{name}__", [])
     taint = args.taint()
     return with_taint(INT if name == "len" or is_int(elem) else None, taint)
 

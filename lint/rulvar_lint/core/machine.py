@@ -25,6 +25,7 @@ from rulvar_lint.core import (
     loops,
     operators,
     order,
+    protocols,
     region,
     statements,
 )
@@ -234,7 +235,12 @@ class Machine(Linker, Ledger):
     binary = staticmethod(operators.binary)
     text = staticmethod(operators.text)
     elements = staticmethod(operators.iterate)
-    test = staticmethod(classes.test)
+    test = staticmethod(protocols.test)
+    compare = staticmethod(protocols.compare)
+    unary = staticmethod(protocols.unary)
+    write = staticmethod(protocols.write)
+    sort = staticmethod(protocols.sort)
+    convert = staticmethod(protocols.convert)
     attribute = staticmethod(classes.attribute)
     construct = staticmethod(classes.construct)
     call_special = staticmethod(classes.call_special)

@@ -155,6 +155,8 @@ def text(f: Frame, node: ast.AST, value: Value, depth: int = 0) -> None:
                     text(f, node, item, depth + 1)
         if value.elem is not None:
             text(f, node, value.elem, depth + 1)
+    if isinstance(value, Inst):
+        f.m.write(f, node, value)
     for hook in f.m.hooks.text:
         hook(f, node, value)
 

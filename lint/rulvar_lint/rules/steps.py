@@ -178,6 +178,7 @@ def _wrap(f: Frame, expr: ast.expr) -> object:
 
 _HANDLES: Final = {
     "io.IOBase": "a file handle",
+    "io.RawIOBase": "a file handle",
     "socket.socket": "a socket",
     "requests.Response": "a raw HTTP response",
     "httpx.Response": "a raw HTTP response",

@@ -2,6 +2,9 @@
 
 The file holds everything that the run's prompts and answers held. It can be imported into another
 store, replayed (rulvar replay FILE WORKFLOW) and compared (rulvar diff).
+
+--minimize writes the smallest journal with which WORKFLOW still comes to the same end, with secrets
+masked: a regression test that can be shown to others. The workflow's body is run to find out.
 """
 
 from __future__ import annotations
@@ -9,17 +12,18 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.arguments import add_json, add_store
-from rulvar.cli.bundle import Bundle, encode_bundle
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
+from rulvar.cli.minimizing import add_minimizing, facts_of, lines_of, minimized, refuse_without_minimizing
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.version import installed_version
 from rulvar.cli.workspace import Workspace
 from rulvar.errors import ConfigError
+from rulvar.stores.bundle import Bundle, encode_bundle
 
 if TYPE_CHECKING:
     from rulvar.contracts.entries import JournalEntry
@@ -31,8 +35,12 @@ _REFERENCES = ("transcriptRef", "checkpointRef")
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("run", metavar="RUN")
+    parser.add_argument(
+        "workflow", metavar="WORKFLOW", nargs="?", help="with --minimize; default: the recorded one"
+    )
     parser.add_argument("--output", "-o", metavar="FILE", help="default: RUN.run.json; - is stdout")
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    add_minimizing(parser)
     add_store(parser)
     add_json(parser)
 
@@ -43,10 +51,30 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _export(options: argparse.Namespace, terminal: Terminal) -> int:
+    if options.minimize:
+        small = await minimized(options, terminal)
+        code = _put(small.run, [], f"of {small.entries_before} ", facts_of(small), options, terminal)
+        if not options.json:
+            for line in lines_of(small):
+                terminal.say(f"  {line}")
+        return code
+    refuse_without_minimizing(options)
     store = Workspace(options).existing_store()
     meta, entries = await journal_of(store, options.run)
     blobs, missing = await _transcripts(store, options.run, entries)
-    data = encode_bundle(Bundle(options.run, meta, entries, blobs), installed_version())
+    return _put(Bundle(options.run, meta, entries, blobs), missing, "", {}, options, terminal)
+
+
+def _put(
+    run: Bundle,
+    missing: list[str],
+    of_how_many: str,
+    facts: dict[str, Any],
+    options: argparse.Namespace,
+    terminal: Terminal,
+) -> int:
+    """Write the file and say what is in it."""
+    data = encode_bundle(run, installed_version())
     name = options.output or f"{options.run}.run.json"
     if name == "-":
         if options.json:
@@ -66,13 +94,15 @@ async def _export(options: argparse.Namespace, terminal: Terminal) -> int:
             {
                 "runId": options.run,
                 "file": name,
-                "entries": len(entries),
-                "transcripts": len(blobs),
+                "entries": len(run.entries),
+                "transcripts": len(run.transcripts),
                 "missing": missing,
+                **facts,
             }
         )
     else:
-        terminal.out(f"{name}  {len(entries)} entries, {len(blobs)} transcripts, {len(data):,} bytes")
+        counts = f"{len(run.entries)} {of_how_many}entries, {len(run.transcripts)} transcripts"
+        terminal.out(f"{name}  {counts}, {len(data):,} bytes")
     return OK
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 
 from rulvar.cli.arguments import add_json, add_store
-from rulvar.cli.bundle import decode_bundle
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
 from rulvar.cli.sources import read_bytes
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
 from rulvar.errors import ConfigError
+from rulvar.stores.bundle import decode_bundle
 
 
 def declare(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.messages import ChatRequest, Part
 from rulvar.contracts.ports.provider import Adapter, Served
+from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import Usage
 
 __all__ = [
@@ -132,7 +133,7 @@ class SegmentRecord:
     claims: tuple[ClaimRecord, ...]
     budget_usd: float | None = None
     output_hash: str | None = None
-    error: str | None = None
+    error: WireError | None = None
 
 
 class EngineObserver(Protocol):

@@ -44,7 +44,8 @@ class JournalStore(Protocol):
 class ImmediateJournalStore(JournalStore, Protocol):
     """A store whose appends finish without waiting; the engine then saves a turn of the event loop.
 
-    A store that only does so at times has an attribute ``immediate`` (bool) that says whether it does.
+    A store that only does so at times has an attribute ``immediate`` (bool) that says whether it does. One
+    whose leases can be lost while it lives has ``append_now_under(lease)``, which returns a fenced one.
     """
 
     def append_now(self, run_id: str, entries: Sequence[JournalEntry]) -> None:

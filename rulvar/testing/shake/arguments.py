@@ -29,10 +29,11 @@ def round_arguments(config: pytest.Config, folder: Path) -> list[str]:
     Args:
         folder: takes the files that plugins write.
     """
-    arguments = without(config.invocation_params.args)
-    arguments += ["-o", f"cache_dir={folder / 'cache'}", "--maxfail=0", f"--rootdir={config.rootpath}"]
+    arguments = [*without(config.invocation_params.args), "--maxfail=0", f"--rootdir={config.rootpath}"]
     if config.inipath is not None:
         arguments.append(f"--config-file={config.inipath}")
+    if config.pluginmanager.hasplugin("cacheprovider"):
+        arguments += ["-o", f"cache_dir={folder / 'cache'}"]
     if config.getoption("xmlpath", None):
         arguments.append(f"--junitxml={folder / 'junit.xml'}")
     if config.pluginmanager.hasplugin("xdist"):

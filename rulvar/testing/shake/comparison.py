@@ -25,6 +25,8 @@ __all__ = ["Move", "describe_call", "first_move"]
 _WHOLE = ("ok", "error", "suspended")
 """Ends that a replay reaches again."""
 
+_LONGEST_ERROR = 160
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
@@ -54,7 +56,8 @@ def first_move(recorded: Trace, replayed: Trace, *, ordered: bool = True) -> Mov
         position = left.take(claim)
         if position is None:
             if claim.action == "live":
-                return _moved(left, claim)
+                goes_on = due is None and (recorded.stopped or recorded.status not in _WHOLE)
+                return None if goes_on else _moved(left, claim)
         elif claim.scope in one_task and due is not None and due != position:
             return _reordered(recorded.claims[due], claim, due)
     if replayed.stopped:
@@ -190,7 +193,7 @@ def _end(recorded: Trace, replayed: Trace, left: _Left) -> Move | None:
             call=after,
             site=site,
             recorded=recorded.status,
-            now=_shown(replayed.error),
+            now=_shown(_one_line(replayed.error)),
         )
     if replayed.status != recorded.status or replayed.output_hash != recorded.output_hash:
         return Move(
@@ -233,6 +236,11 @@ def _scopes_of_one_task(trace: Trace) -> frozenset[str]:
 
 def _shown(text: str | None) -> str | None:
     return None if text is None else default_redact(text)
+
+
+def _one_line(text: str | None) -> str:
+    line = " ".join((text or "").split())
+    return line if len(line) <= _LONGEST_ERROR else f"{line[: _LONGEST_ERROR - 1]}…"
 
 
 def _short(digest: str | None) -> str:

@@ -42,8 +42,15 @@ class Pace:
     """What a replay does beside serving: how late calls return, and which children were asked for."""
 
     lateness: random.Random | None = None
+    on_run: Callable[[Run], None] | None = None
     children: list[ChildCall] = field(default_factory=list)
     _numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def meet(self, run: Run) -> None:
+        """Meet the run before its body starts; children of it are no runs of their own."""
+        if self.on_run is not None:
+            on_run, self.on_run = self.on_run, None
+            on_run(run)
 
     def rounds(self) -> int:
         """Return how many rounds the next call is late."""

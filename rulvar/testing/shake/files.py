@@ -41,6 +41,7 @@ class _Segment(msgspec.Struct, array_like=True):
     status: str
     output_hash: str | None
     error: str | None
+    error_code: str | None
     stopped: bool
 
 
@@ -133,6 +134,7 @@ def _segment(recorded: RecordedSegment) -> _Segment:
         status=trace.status,
         output_hash=trace.output_hash,
         error=trace.error,
+        error_code=trace.error_code,
         stopped=trace.stopped,
     )
 
@@ -160,6 +162,7 @@ def _revived(segment: _Segment) -> RecordedSegment:
             status=segment.status,
             output_hash=segment.output_hash,
             error=segment.error,
+            error_code=segment.error_code,
             stopped=segment.stopped,
         ),
     )

@@ -31,7 +31,8 @@ class ReplayLoop(asyncio.SelectorEventLoop):
         self._jump_s = 0.0
         self._jobs = 0
         self._lateness = lateness
-        self._threads = ThreadPoolExecutor(thread_name_prefix="rulvar shake")
+        workers = 1 if lateness is None else None  # one thread ends its jobs in order
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="rulvar shake")
         self._stop_stuck: Callable[[], object] | None = None
         self.is_stuck = False
         super().__init__(_Selector(self))

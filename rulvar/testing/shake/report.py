@@ -15,6 +15,9 @@ __all__ = ["MoveKind", "ShakeMove", "ShakeReport", "merge_moves"]
 MoveKind = Literal["identity", "order", "missing", "outcome", "failure"]
 
 
+_MOST_LEFT_OUT = 10
+
+
 class _Part(msgspec.Struct, frozen=True, kw_only=True, rename=camel_case):
     """A part of a report: every field is written, null included."""
 
@@ -95,7 +98,9 @@ class ShakeReport(_Part, frozen=True, kw_only=True):
                 lines.append(title)
                 told = title
             lines += [f"  {line}" for line in move.lines]
-        lines += [f"not compared: {text}" for text in self.left_out]
+        lines += [f"not compared: {text}" for text in self.left_out[:_MOST_LEFT_OUT]]
+        if len(self.left_out) > _MOST_LEFT_OUT:
+            lines.append(f"not compared: {len(self.left_out) - _MOST_LEFT_OUT} more")
         lines.append(self.summary)
         return lines
 

@@ -76,8 +76,11 @@ def run_rounds(
                     check=False,
                 )
             result = read_result(task.with_suffix(".result"))
-            if result is None:
-                problems.append(f"round {turn}: its process ended with code {done.returncode}: {_tail(log)}")
+            if result is None or not (result.examined or result.left_out):
+                problems.append(
+                    f"round {turn}: nothing came about in its process, which ended with code {done.returncode}: "
+                    f"{_tail(log)}"
+                )
             else:
                 results.append(result)
     return _report(number, recorded, results, problems)

@@ -14,7 +14,7 @@ import random
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +28,7 @@ from rulvar.engine.guard import Guard
 from rulvar.engine.options import transcripts_of
 from rulvar.engine.run import Run
 from rulvar.engine.workflow import Workflow
+from rulvar.errors import DeterminismError, JournalMissError
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.shake.ctx import ChildCall, Pace, ReplayCtx
 from rulvar.testing.shake.loop import ReplayLoop
@@ -39,12 +40,17 @@ LIMIT_S = 5.0
 """How long a replay may take; what hangs longer waits for something that a replay cannot give."""
 
 
+_STOPS = frozenset({JournalMissError.code, DeterminismError.code})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """The calls of a segment and how it ended.
 
     Attributes:
-        stopped: it ended at a call that the journal does not serve.
+        error, error_code: of the error that it ended with.
+        stopped: something from outside ended it: a call that the journal does not serve, or the
+            determinism guard.
         finished: False when the time ran out.
         children: the child workflows that were asked for.
     """
@@ -53,6 +59,7 @@ class Trace:
     status: str = ""
     output_hash: str | None = None
     error: str | None = None
+    error_code: str | None = None
     stopped: bool = False
     finished: bool = True
     children: tuple[ChildCall, ...] = ()
@@ -80,8 +87,9 @@ def trace_of(record: SegmentRecord) -> Trace:
         claims=record.claims,
         status=record.status,
         output_hash=record.output_hash,
-        error=record.error,
-        stopped=record.strict and bool(record.claims) and record.claims[-1].action in ("live", "rerun"),
+        error=None if record.error is None else record.error.message,
+        error_code=None if record.error is None else record.error.code,
+        stopped=record.error is not None and record.error.code in _STOPS,
     )
 
 
@@ -91,18 +99,20 @@ def trace_replay(
     recorded: RecordedSegment,
     *,
     lateness: random.Random | None = None,
+    on_run: Callable[[Run], None] | None = None,
 ) -> Trace:
     """Run a workflow on the journal of a recorded segment.
 
     Args:
         engine: whose profiles, routing and registries hold; it is not used otherwise.
         lateness: draws how late the served calls return, so that they finish in another order.
+        on_run: is called with the run before its body starts.
     """
     found: list[Trace] = []
     context = copy_context()
 
     def run() -> None:
-        found.append(_in_own_loop(engine, workflow, recorded, lateness))
+        found.append(_in_own_loop(engine, workflow, recorded, Pace(lateness, on_run)))
 
     thread = threading.Thread(target=context.run, args=(run,), daemon=True, name="rulvar shake")
     with _silence():
@@ -137,11 +147,9 @@ class _Observer:
         """Nothing to see: the guard is off."""
 
 
-def _in_own_loop(
-    engine: Engine, workflow: Workflow[Any], recorded: RecordedSegment, lateness: random.Random | None
-) -> Trace:
-    observer, pace = _Observer(), Pace(lateness)
-    loop = ReplayLoop(lateness)
+def _in_own_loop(engine: Engine, workflow: Workflow[Any], recorded: RecordedSegment, pace: Pace) -> Trace:
+    observer = _Observer()
+    loop = ReplayLoop(pace.lateness)
     guard = NetworkGuard(lambda: "shake")
     guard.install()
     try:
@@ -165,8 +173,7 @@ async def _replay(
     """Replay; return whether it came to an end by itself."""
     store = InMemoryStore()
     store.append_now(recorded.run_id, recorded.journal)
-    if recorded.budget_usd is not None:
-        await store.save_meta(recorded.run_id, {"budgetUsd": recorded.budget_usd})
+    await store.save_meta(recorded.run_id, {"budgetUsd": recorded.budget_usd})
     args = None if recorded.args is None else decode_json(recorded.args)
     handle = _engine_over(engine, store, observer, pace).resume(
         recorded.run_id, workflow, args=args, dry_run=True
@@ -215,6 +222,7 @@ def _ignore(unraisable: Any) -> None:
 
 def _engine_over(engine: Engine, store: InMemoryStore, observer: _Observer, pace: Pace) -> Engine:
     def ctx_of(run: Run) -> Ctx:
+        pace.meet(run)
         return ReplayCtx(run, pace)
 
     other = copy.copy(engine)

@@ -310,9 +310,7 @@ async def test_a_lease_that_arrives_after_its_run_was_cancelled_is_let_go() -> N
     handle = Engine(journal=store).run(gated(Gate()), run_id="r")
     await asyncio.sleep(0.01)
     await handle.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await handle.result()
-    await asyncio.sleep(0.05)
+    assert (await handle.result()).status == "cancelled"
     state = await store.lease_of("r")
     assert state is not None
     assert not state.is_held

@@ -1,46 +1,14 @@
 """The pytest plugin, in real pytest processes."""
 
 import json
-import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
+from pytest_project import WORKFLOW, Project
 
 from rulvar.testing.cassette import read_cassette
 from rulvar.testing.report import read_report, site_digest
 
-WORKFLOW = """
-from rulvar import workflow
-
-
-@workflow(name="review")
-async def review(ctx, args):
-    verdict = await ctx.agent("Review the diff of " + args["file"], agent_type="reviewer", label="verdict")
-    note = await ctx.step("note", lambda: "noted")
-    return {"verdict": verdict, "note": note}
-"""
-RECORD = """
-import asyncio
-
-from rulvar import Engine
-from rulvar.testing import FakeAdapter, record
-from flow import review
-
-
-async def main():
-    adapters = record(adapters=[FakeAdapter({"*": "looks good"}, id="model")], cassette="cassettes/review.jsonl")
-    async with Engine(adapters=adapters, routing={"loop": "model:large"}, profiles={"reviewer": {}}) as engine:
-        for file in ("a.py", "b.py", "c.py"):
-            outcome = await engine.run(review, {"file": file}).result()
-            assert outcome.status == "ok", outcome.error
-
-
-asyncio.run(main())
-"""
 REPLAYED = """
 import pytest
 from pathlib import Path
@@ -60,47 +28,6 @@ async def test_review(file):
     outcome = await engine(replay(cassette=TAPE)).run(review, {"file": file}).result()
     assert outcome.value == {"verdict": "looks good", "note": "noted"}
 """
-
-
-class Project:
-    """A folder with a workflow and tests, and pytest runs over it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "pytest.ini").write_text(
-            "[pytest]\nasyncio_mode = auto\npythonpath = .\nrulvar_offline_adapters = own\n", "utf-8"
-        )
-        self.write("flow.py", WORKFLOW)
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(textwrap.dedent(text).lstrip("\n"), "utf-8")
-        return path
-
-    def record(self) -> Path:
-        """Record three reviews."""
-        self.write("record_it.py", RECORD)
-        subprocess.run([sys.executable, "record_it.py"], cwd=self.folder, check=True, timeout=60)
-        return self.folder / "cassettes" / "review.jsonl"
-
-    def pytest(
-        self, *args: str, installed: bool = False, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Run pytest; CI is off unless a test sets it."""
-        kept = {name: value for name, value in os.environ.items() if name not in ("CI", "RULVAR_LIVE_TESTS")}
-        if not installed:  # only what these tests need, which starts in half the time
-            kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-            args = ("-p", "rulvar.testing.pytest_plugin", "-p", "pytest_asyncio.plugin", *args)
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *args]
-        return subprocess.run(
-            command, cwd=self.folder, env={**kept, **environment}, capture_output=True, text=True, timeout=120
-        )
-
-    def report(self, *args: str, **environment: str) -> Any:
-        """Run pytest with a report and return it."""
-        self.pytest("--rulvar-report", "out/report.json", *args, **environment)
-        return read_report(self.folder / "out" / "report.json")
 
 
 @pytest.fixture
@@ -557,3 +484,96 @@ def test_anyio_runs_the_tests_as_well(project: Project) -> None:
     for line in ("1 model call: 1 live", "1 model call: 1 hit"):
         run = project.pytest("-p", "anyio.pytest_plugin", "-p", "no:asyncio")
         assert line in run.stdout, run.stdout + run.stderr
+
+
+SHARED = """
+import pytest
+from rulvar import Engine, workflow
+from rulvar.testing import FakeAdapter
+
+
+@workflow(name="ask")
+async def ask(ctx, args):
+    return await ctx.agent(args["prompt"])
+
+
+def live():
+    return FakeAdapter({"*": lambda call: "re: " + call.prompt}, id="model")
+
+
+@pytest.mark.rulvar_cassette("shared")
+class TestShared:
+    @pytest.mark.parametrize("prompt", ["one", "two", "one again", "one"])
+    async def test_ask(self, cassette, prompt):
+        async with Engine(adapters=cassette.adapters(live), routing={"loop": "model:m"}) as engine:
+            outcome = await engine.run(ask, {"prompt": prompt}).result()
+        assert outcome.value == "re: " + prompt
+"""
+
+
+@pytest.mark.parametrize("mode", ["once", "all"])
+def test_tests_that_share_a_cassette_add_to_one_recording(project: Project, mode: str) -> None:
+    project.write("test_shared.py", SHARED)
+    for _ in range(2):  # a later run begins anew with all, and replays with once
+        done = project.pytest(f"--rulvar-record={mode}")
+        assert done.returncode == 0, done.stdout
+        rows = read_cassette(project.folder / "cassettes" / "shared.jsonl").rows
+        assert [row.request["messages"][0]["parts"][0]["text"] for row in rows] == ["one", "two", "one again"]
+    done = project.pytest("--rulvar-replay=strict", "--rulvar-unused=fail")
+    assert done.returncode == 0, done.stdout
+    assert "4 hits" in done.stdout
+
+
+RECORDING_SIDE_BY_SIDE = """
+import asyncio
+import os
+import pytest
+from pathlib import Path
+from rulvar import Engine, workflow
+from rulvar.testing import FakeAdapter
+
+
+@workflow(name="ask")
+async def ask(ctx, args):
+    return await ctx.agent(args["prompt"])
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+@pytest.mark.rulvar_cassette("shared", record_mode="all")
+async def test_ask(cassette, name):
+    here = Path(os.environ["MEET"])
+    adapters = cassette.adapters(FakeAdapter({"*": "ok"}, id="model"))
+    (here / name).touch()
+    for _ in range(400):  # both are recording now, or one of them was refused
+        if len(list(here.iterdir())) == 2:
+            break
+        await asyncio.sleep(0.05)
+    async with Engine(adapters=adapters, routing={"loop": "model:m"}) as engine:
+        assert (await engine.run(ask, {"prompt": name}).result()).status == "ok"
+"""
+
+
+def test_two_workers_do_not_record_one_cassette_at_a_time(project: Project, tmp_path: Path) -> None:
+    project.write("test_side.py", RECORDING_SIDE_BY_SIDE)
+    project.write(
+        "conftest.py",
+        """
+        import os, pytest
+        from pathlib import Path
+
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_makereport(item, call):
+            report = yield
+            if call.when == "call" and report.failed:  # tell the other one not to wait
+                Path(os.environ["MEET"], "refused").touch()
+            return report
+        """,
+    )
+    meet = tmp_path / "meet"
+    meet.mkdir()
+    done = project.pytest("-p", "xdist.plugin", "-n", "2", MEET=str(meet))
+    assert "1 failed, 1 passed" in done.stdout
+    assert "another recorder is active on this cassette" in done.stdout
+    assert len(read_cassette(project.folder / "cassettes" / "shared.jsonl").rows) == 1
+    left = sorted(path.name for path in (project.folder / "cassettes").iterdir())
+    assert left == ["shared.jsonl"]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -366,22 +367,106 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_recording_that_is_killed_leaves_whole_rows_and_can_be_continued(tape: Path) -> None:
-    chance = random.Random(11)
-    for _ in range(6):
-        process = start_recording(tape)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(chance.uniform(0.01, 0.06))
-        kill(process)
-    try:
-        recorded = occurrences(tape)
-    except ConfigError as error:  # the last kill may have torn the last line
-        assert "torn" in str(error)
-        tape.write_bytes(tape.read_bytes().rpartition(b"\n")[0] + b"\n")
-        recorded = occurrences(tape)
-    assert recorded == list(range(len(recorded)))
-    assert len(recorded) > 6
+KILLED_AGAIN_AND_AGAIN = textwrap.dedent(
+    """
+    import asyncio, os, random, signal, sys, time
+    from rulvar.contracts.messages import ChatRequest, Msg
+    from rulvar.contracts.stream import TextDelta
+    from rulvar.testing.cassette import read_cassette
+    from rulvar.testing.fake import FakeAdapter
+    from rulvar.testing.recorder import record
+    from rulvar.testing.replayer import replay
+
+    REQUEST = ChatRequest(model="m", messages=(Msg.text("user", "go " * 200),))
+
+    async def forever(path, chance):
+        with record(adapters=[FakeAdapter({"*": lambda call: "answer " * chance.randrange(2000)})], cassette=path) as tape:
+            while True:
+                await asyncio.gather(*(drain(tape[0].stream(REQUEST)) for _ in range(3)))
+
+    async def drain(stream):
+        return [event async for event in stream]
+
+    def check(path):
+        # the session that a user would begin next: what is torn is cut off when it writes
+        with record(adapters=[FakeAdapter({"*": "after the kill"})], cassette=path) as tape:
+            asyncio.run(drain(tape[0].stream(REQUEST)))
+        cassette = read_cassette(path)
+        numbers = [row.occurrence for row in cassette.rows]
+        assert sorted(numbers) == list(range(len(numbers))), numbers
+        assert all(row.request == REQUEST.to_wire() and row.events[-1].type == "finish" for row in cassette.rows)
+        [served] = replay(cassette=path)
+        for _ in numbers:
+            assert asyncio.run(drain(served.stream(REQUEST)))[-1].type == "finish"
+        return len(numbers)
+
+    folder, kills = sys.argv[1], int(sys.argv[2])
+    chance, rows = random.Random(11), 0
+    for number in range(kills):
+        path = f"{folder}/{number // 10}.jsonl"
+        child = os.fork()
+        if child == 0:
+            asyncio.run(forever(path, random.Random(number)))
+        time.sleep(chance.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        count = check(path)
+        rows += count if number % 10 == 9 or number == kills - 1 else 0
+    print(rows)
+    """
+)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+def test_a_recording_that_is_killed_leaves_whole_rows_and_can_be_continued(tmp_path: Path) -> None:
+    kills = int(os.environ.get("RULVAR_KILLS", "60"))  # RULVAR_KILLS=200 pytest ...: the long run
+    command = [sys.executable, "-c", KILLED_AGAIN_AND_AGAIN, str(tmp_path), str(kills)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > kills
+
+
+async def test_a_last_line_that_is_cut_anywhere_is_never_served(kit: Any, tape: Path) -> None:
+    with record(
+        adapters=[kit.Adapter([kit.answer("one"), kit.answer("two \u00e9\U0001f600")])], cassette=tape
+    ) as live:
+        for _ in range(2):
+            await kit.drain(live[0].stream(kit.ask()))
+    whole = tape.read_bytes()
+    start = whole.rindex(b"\n", 0, -1) + 1
+    for cut in range(start + 1, len(whole) - 1):
+        tape.write_bytes(whole[:cut])
+        with pytest.raises(ConfigError, match="line 3"):
+            read_cassette(tape)
+        if cut % 50 == 0 or cut > len(whole) - 5:
+            with record(adapters=[kit.Adapter([kit.answer("again")])], cassette=tape) as live:
+                await kit.drain(live[0].stream(kit.ask()))
+            assert occurrences(tape) == [0, 1]
+    tape.write_bytes(whole[:-1])  # only the line feed is missing: the row is whole
+    assert occurrences(tape) == [0, 1]
+
+
+async def test_a_fresh_recording_throws_nothing_away_that_is_under_way(kit: Any, tape: Path) -> None:
+    with record(adapters=[kit.Adapter([kit.answer("one")])], cassette=tape) as first:
+        await kit.drain(first[0].stream(kit.ask()))
+        with pytest.raises(ConfigError, match="another recorder"):
+            record(adapters=[kit.Adapter()], cassette=tape, fresh=True)
+        assert len(read_cassette(tape).rows) == 1
+    tape.write_bytes(b"{torn")
+    with record(adapters=[kit.Adapter([kit.answer("two")])], cassette=tape, fresh=True) as second:
+        await kit.drain(second[0].stream(kit.ask()))
+    [row] = read_cassette(tape).rows
+    assert (row.occurrence, row.events[0].text) == (0, "two")
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**60) - 1, 0.1, -0.0, 1e22, 5e-324, {"a": [2**53 + 1, 1.0]}])
+async def test_a_number_is_replayed_as_the_adapter_said_it(kit: Any, tape: Path, value: Any) -> None:
+    events = [ToolCallStart(id="1", name="t"), ToolCallEnd(id="1", args=value), kit.finish()]
+    with record(adapters=[kit.Adapter([events])], cassette=tape) as live:
+        await kit.drain(live[0].stream(kit.ask()))
+    [replayed] = replay(cassette=tape)
+    args = (await kit.drain(replayed.stream(kit.ask())))[1].args
+    assert (args, repr(args)) == (value, repr(value))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs advisory locks")

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from rulvar.contracts.ports.store import JournalStore, RunMeta
     from rulvar.contracts.ports.transcripts import TranscriptStore
 
-__all__ = ["KIND", "Bundle", "decode_bundle", "encode_bundle", "is_blob_name"]
+__all__ = ["KEPT_ARGS", "KIND", "Bundle", "decode_bundle", "encode_bundle", "is_blob_name"]
+
+KEPT_ARGS = "cli-args"
+"""The transcript that holds a run's arguments, where they are kept; a journal holds their hash only."""
 
 KIND = "rulvar-run"
 VERSION = 1

@@ -1,0 +1,102 @@
+"""A recorded run as tests hand it over: entries, a store, a file, an exported run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rulvar.contracts.canonical import decode_json, encode_json
+from rulvar.contracts.entries import JournalEntry, as_entries
+from rulvar.contracts.ports.store import JournalStore
+from rulvar.errors import ConfigError
+from rulvar.stores.bundle import KEPT_ARGS, KIND, Bundle, decode_bundle
+from rulvar.stores.run_file import read_run_file
+
+__all__ = ["Journal", "kept_args", "recorded_run"]
+
+Journal = (
+    Iterable[JournalEntry | Mapping[str, Any]]
+    | tuple[JournalStore, str]
+    | str
+    | os.PathLike[str]
+    | Bundle
+    | Mapping[str, Any]
+)
+"""Entries or their JSON objects, ``(store, run_id)``, the path of a journal or of an exported run, or such a run."""
+
+UNNAMED = "replay"
+"""The id of a run of which nothing but entries is known."""
+
+_KINDS_OF_JOURNAL = "expected entries, (store, run_id), the path of a journal (.jsonl) or of an exported run, or an exported run"
+
+
+async def recorded_run(journal: Journal) -> Bundle:
+    """Return a recorded run.
+
+    Raises:
+        ConfigError: it is none of what a journal can be, cannot be read, or holds no entries.
+        JournalOrderViolation: the journal is damaged.
+    """
+    run = await _read(journal)
+    if not run.entries:
+        raise ConfigError(f"journal: run {run.run_id!r} has no entries", data={"field": "journal"})
+    return run
+
+
+async def _read(journal: Any) -> Bundle:
+    if isinstance(journal, Bundle):
+        return journal
+    if isinstance(journal, (str, os.PathLike)):
+        return read_run_file(journal)
+    if isinstance(journal, tuple) and len(journal) == 2 and isinstance(journal[1], str):
+        return await _stored(*journal)
+    if isinstance(journal, Mapping):
+        if journal.get("kind") != KIND:
+            raise ConfigError(f"journal: {_KINDS_OF_JOURNAL}", data={"field": "journal"})
+        return decode_bundle(encode_json(dict(journal)), "journal")
+    if isinstance(journal, (bytes, bytearray)) or not isinstance(journal, Iterable):
+        raise ConfigError(
+            f"journal: {_KINDS_OF_JOURNAL}, got {type(journal).__name__}", data={"field": "journal"}
+        )
+    entries = as_entries(journal)
+    return Bundle(_run_id_of(entries) or UNNAMED, {}, entries)
+
+
+async def _stored(store: JournalStore, run_id: str) -> Bundle:
+    entries = await store.load(run_id)
+    if not entries:
+        raise ConfigError(
+            f"journal: the store has no entries of run {run_id!r}", data={"field": "journal", "runId": run_id}
+        )
+    blobs: dict[str, bytes] = {}
+    transcripts = getattr(store, "transcripts", None)
+    if transcripts is not None:
+        kept = await transcripts.get(f"{run_id}/{KEPT_ARGS}")
+        if kept is not None:
+            blobs[KEPT_ARGS] = kept
+    return Bundle(run_id, await store.load_meta(run_id) or {}, entries, blobs)
+
+
+def kept_args(run: Bundle) -> Any:
+    """Return the arguments that are kept with a run; None when there are none."""
+    data = run.transcripts.get(KEPT_ARGS)
+    if data is None:
+        return None
+    try:
+        return decode_json(data)
+    except ValueError as error:
+        raise ConfigError(
+            f"run {run.run_id!r}: the kept arguments cannot be read: {error}; pass args",
+            data={"field": "args"},
+        ) from None
+
+
+def _run_id_of(entries: list[JournalEntry]) -> str | None:
+    """Return the id that the transcripts of a journal are filed under: a workflow may have read it."""
+    for entry in entries:
+        if b'"transcriptRef"' in entry.line:
+            ref = entry.to_wire().get("transcriptRef")
+            if isinstance(ref, str) and "/" in ref:
+                return ref.partition("/")[0] or None
+    return None

@@ -1,0 +1,172 @@
+"""replay_run: every form in which a recorded run can be handed over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rulvar import Ctx, Engine, JsonlFileStore, workflow
+from rulvar.errors import ConfigError, JournalMissError, JournalOrderViolation
+from rulvar.stores.bundle import KEPT_ARGS, Bundle, encode_bundle
+from rulvar.testing import FakeAdapter, create_test_engine, replay_run
+from rulvar.testing.engine import fake_routing
+
+
+@workflow(name="release")
+async def release(ctx: Ctx, args: Any) -> Any:
+    analysis = await ctx.agent("analyze the release diff", agent_type="analyst")
+    gate = await ctx.await_external("release-gate")
+    return {"analysis": analysis, "approved": gate["approved"]}
+
+
+@workflow(name="told")
+async def told(ctx: Ctx, args: Any) -> Any:
+    return await ctx.agent(f"about {args['topic']} in run {ctx.run_id} with {ctx.budget.remaining().usd}")
+
+
+PROFILES: dict[str, Any] = {"analyst": {}}
+
+
+async def recorded(tmp_path: Path, topic: str = "cats", budget_usd: float | None = 3) -> JsonlFileStore:
+    store = JsonlFileStore(tmp_path / "runs")
+    async with Engine(
+        adapters=[FakeAdapter({"*": "an answer"})], journal=store, routing=fake_routing()
+    ) as engine:
+        outcome = await engine.run(told, {"topic": topic}, run_id="r1", budget_usd=budget_usd).result()
+        assert outcome.status == "ok", outcome.error
+    return store
+
+
+async def bundle_of(store: JsonlFileStore, **blobs: bytes) -> Bundle:
+    return Bundle("r1", await store.load_meta("r1") or {}, await store.load("r1"), blobs)
+
+
+async def test_the_same_workflow_replays_with_zero_live_calls() -> None:
+    engine = create_test_engine(agents={"analyst": "looks safe"})
+    run = engine.run(release)
+    await run.result()
+    journal = await engine.store.load(run.run_id)
+
+    replayed = await replay_run(release, journal=journal, profiles=PROFILES)
+    assert (replayed.preview.misses, replayed.outcome.status) == (0, "suspended")
+
+    @workflow(name="release")
+    async def edited(ctx: Ctx, args: Any) -> Any:
+        await ctx.agent("analyze the release diff", agent_type="analyst")
+        await ctx.agent("INSERTED CALL", agent_type="analyst")
+        return "x"
+
+    with pytest.raises(JournalMissError, match="INSERTED CALL"):
+        await replay_run(edited, journal=journal, profiles=PROFILES)
+
+
+async def test_the_path_of_a_journal_is_enough(tmp_path: Path) -> None:
+    store = await recorded(tmp_path)
+    path = tmp_path / "runs" / "r1.jsonl"
+    for journal in (path, str(path), (store, "r1")):
+        replayed = await replay_run(told, {"topic": "cats"}, journal=journal)
+        assert (replayed.outcome.value, replayed.preview.misses) == ("an answer", 0)
+
+
+async def test_entries_keep_the_id_of_their_run(tmp_path: Path) -> None:
+    store = await recorded(tmp_path, budget_usd=None)
+    entries = await store.load("r1")
+    for journal in (entries, [entry.to_wire() for entry in entries]):
+        assert (await replay_run(told, {"topic": "cats"}, journal=journal)).preview.misses == 0
+
+
+async def test_an_exported_run_is_replayed_from_its_file_or_object(tmp_path: Path) -> None:
+    bundle = await bundle_of(await recorded(tmp_path))
+    data = encode_bundle(bundle, "1.0")
+    path = tmp_path / "r1.run.json"
+    path.write_bytes(data)
+    for journal in (path, str(path), bundle, json.loads(data)):
+        assert (await replay_run(told, {"topic": "cats"}, journal=journal)).preview.misses == 0
+
+
+async def test_arguments_that_are_kept_with_the_run_need_not_be_given(tmp_path: Path) -> None:
+    store = await recorded(tmp_path)
+    with_args = await bundle_of(store, **{KEPT_ARGS: b'{"topic":"cats"}'})
+    assert (await replay_run(told, journal=with_args)).preview.misses == 0
+    await store.transcripts.put(f"r1/{KEPT_ARGS}", b'{"topic":"cats"}')
+    assert (await replay_run(told, journal=(store, "r1"))).preview.misses == 0
+
+
+async def test_other_arguments_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    store = await recorded(tmp_path)
+    with pytest.raises(ConfigError, match="args are not those"):
+        await replay_run(told, {"topic": "dogs"}, journal=(store, "r1"))
+    with pytest.raises(ConfigError, match="kept arguments cannot be read"):
+        await replay_run(told, journal=await bundle_of(store, **{KEPT_ARGS: b"{"}))
+
+
+async def test_a_torn_last_line_is_no_part_of_a_journal_file(tmp_path: Path) -> None:
+    await recorded(tmp_path)
+    path = tmp_path / "runs" / "r1.jsonl"
+    before = path.read_bytes()
+    path.write_bytes(before + b'{"seq": 99, "kind": "ag')
+    assert (await replay_run(told, {"topic": "cats"}, journal=path)).preview.misses == 0
+    assert path.read_bytes().startswith(before)
+
+
+async def test_damage_is_refused_with_file_and_line(tmp_path: Path) -> None:
+    await recorded(tmp_path)
+    path = tmp_path / "runs" / "r1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], b"{broken}\n", *lines[1:]]))
+    with pytest.raises(JournalOrderViolation, match=r"r1\.jsonl, line 2"):
+        await replay_run(told, {"topic": "cats"}, journal=path)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"", "not an exported run"),
+        (b"\xff\xfe\x00", "not an exported run"),
+        (b"[]", "not an exported run"),
+        (b"{}", "kind"),
+        (b'{"kind":"rulvar-run","v":2}', "version 1"),
+        (b'{"kind":"rulvar-run","v":1,"runId":"../x"}', "runId"),
+        (b'{"kind":"rulvar-run","v":1,"runId":"r","meta":[],"entries":[]}', "meta"),
+        (b'{"kind":"rulvar-run","v":1,"runId":"r","meta":{},"entries":[1]}', r"entries\[0\]"),
+        (b'{"kind":"rulvar-run","v":1,"runId":"r","meta":{},"entries":[]}', "no entries"),
+    ],
+)
+async def test_a_file_that_is_no_run_is_refused_by_field(tmp_path: Path, content: bytes, named: str) -> None:
+    path = tmp_path / "r.run.json"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=named):
+        await replay_run(told, journal=path)
+
+
+@pytest.mark.parametrize(
+    ("journal", "named"),
+    [
+        ("nowhere.jsonl", "No such file"),
+        ("a\0b.jsonl", "null byte"),
+        ("", "directory"),
+        ([], "no entries"),
+        (b"bytes", "bytes"),
+        (None, "NoneType"),
+        (7, "int"),
+        ({"kind": "rulvar-vcr"}, "expected entries"),
+        ([7], r"journal\[0\]"),
+    ],
+)
+async def test_what_is_no_journal_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, journal: Any, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=named):
+        await replay_run(told, journal=journal)
+
+
+async def test_an_unknown_run_and_an_unknown_mode_are_refused(tmp_path: Path) -> None:
+    store = await recorded(tmp_path)
+    with pytest.raises(ConfigError, match="no entries of run 'r2'"):
+        await replay_run(told, journal=(store, "r2"))
+    with pytest.raises(ConfigError, match="mode"):
+        await replay_run(told, journal=(store, "r1"), mode="lenient")
