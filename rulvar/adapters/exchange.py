@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Protocol
 
 import orjson
 
-from rulvar.adapters.faults import UnusableAnswer, broken_stream, unusable_answer
+from rulvar.adapters.call_order import CallOrder
+from rulvar.adapters.faults import UnusableAnswer, broken_stream, unusable_answer, without_secrets
 from rulvar.adapters.interruption import Interrupted, interruptible
 from rulvar.adapters.sse import ServerEvent, SseDecoder, SseError
 from rulvar.contracts.canonical import decode_json
@@ -75,9 +76,10 @@ class Exchange:
         decoder: of this exchange alone.
         fault: what an exception of the SDK or its HTTP client means; None when it is none of theirs.
         signal: set to abort; the iterator then ends promptly without a terminal event.
+        secrets: gives the texts that no provider may tell back.
     """
 
-    __slots__ = ("_build", "_decoder", "_events", "_fault", "_opening", "_signal")
+    __slots__ = ("_build", "_decoder", "_events", "_fault", "_opening", "_secrets", "_signal")
 
     def __init__(
         self,
@@ -86,12 +88,14 @@ class Exchange:
         decoder: AnswerDecoder,
         fault: Fault,
         signal: asyncio.Event | None,
+        secrets: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._build = build
         self._opening = opening
         self._decoder = decoder
         self._fault = fault
         self._signal = signal
+        self._secrets = secrets
         self._events = self._run()
 
     def __aiter__(self) -> AsyncIterator[ChatEvent]:
@@ -121,7 +125,7 @@ class Exchange:
             async with aclosing(self._piece(body)) as events:
                 async for event in events:
                     if isinstance(event, TERMINAL_EVENTS):
-                        terminal = event  # told once the connection is given back
+                        terminal = self._clean(event)  # told once the connection is given back
                         break
                     yield event
             if self._aborted:
@@ -129,6 +133,15 @@ class Exchange:
             body = None if terminal is not None else self._decoder.next_body(body)
             if body is None:
                 yield terminal or StreamError(error=broken_stream("it ended before the answer did"))
+
+    def _clean(self, event: ChatEvent) -> ChatEvent:
+        """Mask the secrets in a failure that came inside the answer."""
+        if not isinstance(event, StreamError):
+            return event
+        error = event.error
+        text = without_secrets(error.message, self._secrets())
+        wire = WireError(code=error.code, message=text, retryable=error.retryable, data=error.data)
+        return StreamError(error=wire, provider_metadata=event.provider_metadata)
 
     async def _piece(self, body: Mapping[str, Any]) -> AsyncGenerator[ChatEvent, None]:
         """Yield the events of one request; a failure is a terminal event."""
@@ -161,7 +174,7 @@ class Exchange:
     async def _decode(self, answer: Answer, chunks: AsyncIterator[bytes]) -> AsyncGenerator[ChatEvent, None]:
         decoder = self._decoder
         whole = "json" in str(answer.headers.get("content-type") or "").lower()
-        sse, body, done = SseDecoder(), bytearray(), False
+        sse, body, done, order = SseDecoder(), bytearray(), False, CallOrder()
         while not done:
             try:
                 chunk: bytes | None = await interruptible(_next(chunks), self._signal)
@@ -185,12 +198,12 @@ class Exchange:
                     if provider_event is _END:
                         done = True
                         break
-                    for event in decoder.feed(provider_event):
+                    for event in order.pass_on(decoder.feed(provider_event)):
                         if isinstance(event, TERMINAL_EVENTS):
                             await _drain(chunks)
                         yield event
                 if done:
-                    for event in decoder.end():
+                    for event in order.pass_on(decoder.end()):
                         yield event
             except UnusableAnswer as error:
                 yield unusable_answer(str(error))

@@ -22,6 +22,7 @@ __all__ = [
     "retry_after_ms",
     "status_fault",
     "unusable_answer",
+    "without_secrets",
 ]
 
 MAX_RETRY_AFTER_MS = 2**31 - 1
@@ -29,6 +30,7 @@ MAX_RETRY_AFTER_MS = 2**31 - 1
 
 _MAX_TEXT = 500
 _SHORTEST_SECRET = 4
+_CUT = "..."
 _SECONDS = re.compile(r"[\t ]*([0-9]+)[\t ]*")
 _PRIVATE = (401, 403, 407)
 _TEXTS: Mapping[int, str] = {
@@ -67,7 +69,9 @@ def status_fault(
         wait = retry_after_ms(headers)
         if wait is not None:
             data["retryAfterMs"] = wait
-        buckets = {name: value for name, value in headers.items() if _is_bucket(name)}
+        buckets = {
+            name: without_secrets(value, secrets) for name, value in headers.items() if _is_bucket(name)
+        }
         if buckets:
             data["buckets"] = buckets
     elif status >= 500 and (wait := retry_after_ms(headers)) is not None:
@@ -115,12 +119,24 @@ def provider_text(text: str | None, secrets: Iterable[str] = ()) -> str | None:
     """Return what may be shown of a provider's text: short, on one line, without credentials."""
     if not isinstance(text, str):
         return None
-    shown = text
+    shown = " ".join(default_redact(without_secrets(text, secrets)).split())
+    return (shown if len(shown) <= _MAX_TEXT else f"{shown[:_MAX_TEXT]}{_CUT}") or None
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return a text in which the secrets that are known are masked, also one that was cut at its end."""
     for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:
-            shown = shown.replace(secret, MASK)
-    shown = " ".join(default_redact(shown).split())
-    return (shown if len(shown) <= _MAX_TEXT else f"{shown[:_MAX_TEXT]}...") or None
+        if len(secret) < _SHORTEST_SECRET:
+            continue
+        text = text.replace(secret, MASK)
+        if not text.endswith(_CUT):
+            continue
+        shown = text.removesuffix(_CUT)
+        for length in range(len(secret) - 1, _SHORTEST_SECRET - 1, -1):
+            if shown.endswith(secret[:length]):
+                text = f"{shown[:-length]}{MASK}{_CUT}"
+                break
+    return text
 
 
 def retry_after_ms(headers: Mapping[str, str]) -> int | None:

@@ -115,7 +115,14 @@ class AnthropicAdapter:
         if not isinstance(pauses, int) or isinstance(pauses, bool) or pauses < 0:
             pauses = DEFAULT_PAUSES
         decoder = MessagesDecoder(self._ids, pauses)
-        return Exchange(lambda: self.build_request(request), self._open, decoder, self._fault, signal)
+        return Exchange(
+            lambda: self.build_request(request),
+            self._open,
+            decoder,
+            self._fault,
+            signal,
+            self._clients.secrets,
+        )
 
     async def count_tokens(self, request: ChatRequest) -> int:
         """Return how many input tokens a request has, as the provider counts them."""

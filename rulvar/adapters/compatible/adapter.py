@@ -90,7 +90,14 @@ class CompatibleAdapter:
     def stream(self, request: ChatRequest, signal: asyncio.Event | None = None) -> AsyncIterator[ChatEvent]:
         """Start one exchange."""
         decoder = ChatDecoder(self._ids, priced=_has_price(self.caps(request.model)))
-        return Exchange(lambda: self.build_request(request), self._open, decoder, self._fault, signal)
+        return Exchange(
+            lambda: self.build_request(request),
+            self._open,
+            decoder,
+            self._fault,
+            signal,
+            self._clients.secrets,
+        )
 
     def check_agent(
         self,

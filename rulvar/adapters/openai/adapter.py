@@ -111,7 +111,14 @@ class OpenAIAdapter:
     def stream(self, request: ChatRequest, signal: asyncio.Event | None = None) -> AsyncIterator[ChatEvent]:
         """Start one exchange."""
         decoder = ResponsesDecoder(self._ids, downmapped=is_downmapped(request, self.facts(request.model)))
-        return Exchange(lambda: self.build_request(request), self._open, decoder, self._fault, signal)
+        return Exchange(
+            lambda: self.build_request(request),
+            self._open,
+            decoder,
+            self._fault,
+            signal,
+            self._clients.secrets,
+        )
 
     def check_agent(
         self,
