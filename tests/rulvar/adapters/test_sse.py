@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rulvar.adapters import sse as module
@@ -24,6 +24,7 @@ def decoded(*chunks: bytes) -> list[ServerEvent]:
     st.sampled_from(["\n", "\r\n", "\r"]),
     st.lists(st.integers(0, 400), max_size=12),
 )
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines differ
 def test_any_split_and_any_line_ending_give_the_same_events(
     events: list[tuple[str, list[str]]], end: str, cuts: list[int]
 ) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rulvar.agents.field_decoder import FieldDecoder
@@ -38,6 +38,7 @@ def decoded(text: str, path: list[str], cuts: list[int] | None = None) -> str:
     st.booleans(),
     st.lists(st.integers(0, 200), max_size=8),
 )
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines differ
 def test_the_field_comes_as_it_is_whatever_stands_around_it_and_however_it_is_cut(
     around: dict[str, Any], path: list[str], text: str, ascii_only: bool, cuts: list[int]
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_batch_ends_after_white_space_once_there_is_enough() -> None:
     st.integers(1, 12),
     st.integers(0, 12),
 )
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines differ
 def test_batches_lose_nothing_and_keep_their_sizes(pieces: list[str], least: int, more: int) -> None:
     batcher = Batcher(least, least + more)
     batches = [batch for piece in pieces for batch in batcher.feed(piece)]
