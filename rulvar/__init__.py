@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from rulvar.engine.engine import Engine as Engine
     from rulvar.engine.handle import ResumeHandle as ResumeHandle
     from rulvar.engine.handle import RunHandle as RunHandle
-    from rulvar.engine.inspection import RunView as RunView
     from rulvar.engine.workflow import Workflow as Workflow
     from rulvar.engine.workflow import define_workflow as define_workflow
     from rulvar.engine.workflow import workflow as workflow
@@ -71,6 +70,7 @@ if TYPE_CHECKING:
     from rulvar.machines.fan_out import Sequence as Sequence
     from rulvar.machines.machine import StateMachine as StateMachine
     from rulvar.machines.park_view import ParkView as ParkView
+    from rulvar.machines.view import RunView as RunView
     from rulvar.runtime.agent import AgentProfile as AgentProfile
     from rulvar.runtime.agent import AgentResult as AgentResult
     from rulvar.runtime.limits import UsageLimits as UsageLimits
@@ -142,7 +142,7 @@ _HOMES = {
     "RetryPolicy": "rulvar.runtime.retry",
     "Rewrite": "rulvar.agents.guards",
     "RunHandle": "rulvar.engine.handle",
-    "RunView": "rulvar.engine.inspection",
+    "RunView": "rulvar.machines.view",
     "Sequence": "rulvar.machines.fan_out",
     "Settled": "rulvar.contracts.outcome",
     "SqliteStore": "rulvar.stores.sqlite",

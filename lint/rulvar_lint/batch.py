@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rulvar_lint.cache import FORMAT, Cache, Stat
 from rulvar_lint.config import Config
 from rulvar_lint.core.diagnostic import Diagnostic
-from rulvar_lint.core.files import is_wanted, walk
+from rulvar_lint.core.files import CONFIG, is_wanted, walk
 
 if TYPE_CHECKING:
     from rulvar_lint.project import Project
@@ -57,12 +57,14 @@ def check(
 
 
 def stats(root: Path, config: Config, wanted: list[str]) -> dict[str, Stat]:
-    """(time, size) of the Python files and cassettes of a project, and of those named."""
+    """(time, size) of what an answer depends on: Python files, cassettes and configurations of a
+    project, and the files named.
+    """
     found: dict[str, Stat] = {}
     for path, stat in walk(
         root, exclude=config.exclude, respect_gitignore=config.respect_gitignore
     ):
-        if path.endswith(".py") or config.is_cassette(path):
+        if path.endswith((".py", CONFIG)) or config.is_cassette(path):
             found[path] = (stat.st_mtime_ns, stat.st_size)
     for name in wanted:
         if name not in found and name.endswith((".py", ".jsonl")):
@@ -77,7 +79,7 @@ def stats(root: Path, config: Config, wanted: list[str]) -> dict[str, Stat]:
 
 def _from_cache(cache: Cache, files: dict[str, Stat], wanted: list[str] | None) -> Outcome | None:
     report = cache.read("report")
-    if report is None:
+    if report is None or not _named(files, wanted) <= set(cache.index["analysed"]):
         return None
     found = [
         Diagnostic.from_json(item)
@@ -87,6 +89,11 @@ def _from_cache(cache: Cache, files: dict[str, Stat], wanted: list[str] | None) 
     ]
     found.sort(key=lambda item: item.sort_key)
     return Outcome(found, cache.index["python"], cache.index["workflows"], files)
+
+
+def _named(files: dict[str, Stat], wanted: list[str] | None) -> set[str]:
+    """The Python files that were named one by one: they are checked whatever is in them."""
+    return {name for name in wanted or () if name in files and name.endswith(".py")}
 
 
 def _analyse(
@@ -104,7 +111,7 @@ def _analyse(
     for path, text in overlays.items():
         project.set_text(path, text)
     known = _reusable(project, cache, files) if cache is not None else {}
-    candidates = project.workspace.candidates()
+    candidates = sorted({*project.workspace.candidates(), *_named(files, wanted)})
     todo = [path for path in candidates if path not in known]
     units = {**known, **_units(project, todo, jobs)}
     report = project.report({path: units[path] for path in candidates})
@@ -196,6 +203,7 @@ def _stored(
         "format": FORMAT,
         "python": sum(path.endswith(".py") for path in files),
         "workflows": sum(len(unit.workflows) for unit in units.values()),
+        "analysed": sorted(units),
         "files": {path: [*stat, _digest(project, path)] for path, stat in files.items()},
     }
     return {

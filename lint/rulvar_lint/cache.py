@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from rulvar_lint import __version__
 from rulvar_lint.config import Config
+from rulvar_lint.core.files import CONFIG
 from rulvar_lint.warm import FOLDER, rules_stamp
 
-FORMAT: Final = 3
+FORMAT: Final = 5
 
 Stat = tuple[int, int]
 
@@ -62,7 +63,9 @@ class Cache:
         return True
 
     def changed(self, root: Path, files: dict[str, Stat]) -> tuple[set[str], bool]:
-        """(files whose content differs from the cached one, whether files came or went)."""
+        """(files whose content differs from the cached one, whether files came or went or an
+        import root may have).
+        """
         known = self.index.get("files", {})
         different: set[str] = set()
         for path, stat in files.items():
@@ -71,7 +74,8 @@ class Cache:
                 (entry[0], entry[1]) != stat and digest_of(root / path) != entry[2]
             ):
                 different.add(path)
-        return different, set(known) != set(files)
+        structure = any(path.endswith(CONFIG) for path in different)
+        return different, structure or set(known) != set(files)
 
     def store(self, parts: dict[str, dict[str, Any]]) -> None:
         """Write the parts, each atomically, the index last. A folder that cannot be written is

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rulvar_lint.core.ignore import matches
+from rulvar_lint.core.spelling import nearest
 
 CASSETTES: Final = ("**/cassettes/**/*.jsonl", "**/*.cassette.jsonl")
 
@@ -171,8 +172,8 @@ def check_codes(chosen: tuple[str, ...], place: str, codes: frozenset[str]) -> t
     for item in chosen:
         code = item.strip().upper()
         if code != "ALL" and not any(known.startswith(code) for known in codes):
-            near = difflib.get_close_matches(code, codes, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            near = nearest(code, codes)
+            hint = f"; did you mean {near}?" if near else ""
             raise ConfigError(f"{place}: unknown rule `{item}`{hint}")
         found.append(code)
     return tuple(found)

@@ -20,7 +20,7 @@ from rulvar_lint.core.diagnostic import Diagnostic
 from rulvar_lint.core.files import is_wanted
 from rulvar_lint.core.libraries.catalog import Catalog
 from rulvar_lint.core.machine import Machine
-from rulvar_lint.core.source import DEEP, ParseFailure, no_collection
+from rulvar_lint.core.source import DEEP, ParseFailure, encode, no_collection
 from rulvar_lint.rules import cassettes, hooks
 from rulvar_lint.rules import comments as comment_rules
 from rulvar_lint.rules.pages import CODES, RULES
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 # The cyclic garbage collector is held back while trees are built, and run after so many files.
 COLLECT_EVERY: Final = 100
 
+_MISSING: Final = object()
 _FORGOTTEN: Final = ast.Lambda(ast.arguments([], [], None, [], [], None, []), ast.Constant(None))
 
 
@@ -72,7 +73,7 @@ class Project:
             if workspace.overlays.pop(name, None) is not None:
                 self.invalidate(name)
             return
-        data = text.encode("utf-8", "surrogatepass")
+        data = encode(text)
         if workspace.overlays.get(name) == data:
             return
         workspace.overlays[name] = data
@@ -168,15 +169,19 @@ class Project:
         for finding in machine.findings.values():
             finding.sinks = machine.sinks.get((finding.cause.code, finding.cause.place), [])
         unit.findings = {key: word(finding) for key, finding in machine.findings.items()}
-        source = self.workspace.source(path) if module is None else None
+        unit.deps = frozenset(_closure(machine.edges, path))
+        for name in unit.deps:
+            if self._modules.get(name, _MISSING) is None:
+                self._broken(unit, name)
+        unit.words = frozenset(word_ for name in unit.deps for word_ in machine.words.get(name, ()))
+        return unit
+
+    def _broken(self, unit: Unit, path: str) -> None:
+        source = self.workspace.source(path)
         failure = source.parse() if source is not None else None
         if source is not None and isinstance(failure, ParseFailure):
             item = comment_rules.syntax_error(source, failure)
             unit.findings[(path, item.line, item.code)] = item
-        unit.reached = frozenset(machine.region_files | {path})
-        unit.deps = frozenset(_closure(machine.edges, path))
-        unit.words = frozenset(word_ for name in unit.deps for word_ in machine.words.get(name, ()))
-        return unit
 
     def _run_roots(self, module: Module, unit: Unit) -> None:
         machine = self._machine
@@ -228,7 +233,9 @@ class Project:
         for name in wanted or ():
             if workspace.exists(name):
                 self._known(name)
-        report = self.report({path: self.unit(path) for path in workspace.candidates()})
+        named = {name for name in wanted or () if name in workspace.index}
+        chosen = sorted({*workspace.candidates(), *named})
+        report = self.report({path: self.unit(path) for path in chosen})
         found = [
             item
             for path, items in report.items()

@@ -48,13 +48,12 @@ class CtxCallSpan:
 class Unit:
     """What the analysis that begins in one file gave."""
 
-    __slots__ = ("deps", "findings", "reached", "used", "words", "workflows")
+    __slots__ = ("deps", "findings", "used", "words", "workflows")
 
     def __init__(self) -> None:
         self.findings: dict[Key, Diagnostic] = {}
         self.used: set[Key] = set()
         self.deps: frozenset[str] = frozenset()
-        self.reached: frozenset[str] = frozenset()
         self.words: frozenset[str] = frozenset()
         self.workflows: list[WorkflowSpan] = []
 
@@ -64,7 +63,6 @@ class Unit:
             "findings": [item.to_json() for item in self.findings.values()],
             "used": sorted(self.used),
             "deps": sorted(self.deps),
-            "reached": sorted(self.reached),
             "words": sorted(self.words),
             "workflows": [[w.name, w.line, w.column, w.end_line] for w in self.workflows],
         }
@@ -78,7 +76,6 @@ class Unit:
             unit.findings[(item.path, item.line, item.code)] = item
         unit.used = {(path, line, code) for path, line, code in data["used"]}
         unit.deps = frozenset(data["deps"])
-        unit.reached = frozenset(data["reached"])
         unit.words = frozenset(data["words"])
         unit.workflows = [WorkflowSpan(*entry) for entry in data["workflows"]]
         return unit

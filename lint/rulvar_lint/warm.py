@@ -112,7 +112,7 @@ def _replay(path: str) -> int | None:
 
 def current(entry: dict[str, Any]) -> dict[str, list[int]]:
     """The status of the files that the command would look at now."""
-    from rulvar_lint.core.files import walk
+    from rulvar_lint.core.files import CONFIG, walk
 
     root = entry["root"]
     cassettes = entry["cassettes"]
@@ -120,7 +120,7 @@ def current(entry: dict[str, Any]) -> dict[str, list[int]]:
     for name, stat in walk(
         root, exclude=tuple(entry["exclude"]), respect_gitignore=entry["gitignore"]
     ):
-        if name.endswith(".py") or (cassettes and _matches_any(cassettes, name)):
+        if name.endswith((".py", CONFIG)) or (cassettes and _matches_any(cassettes, name)):
             found[name] = [stat.st_mtime_ns, stat.st_size]
     for name in entry["extra"]:
         path = os.path.join(root, name)

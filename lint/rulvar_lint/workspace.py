@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.files import ModuleIndex, walk
-from rulvar_lint.core.source import Source
+from rulvar_lint.core.source import ParseFailure, Source
 
 if TYPE_CHECKING:
     from rulvar_lint.config import Config
@@ -199,12 +199,9 @@ class Workspace:
         return found
 
     def readers(self, path: str) -> list[str]:
-        """The files that mention rulvar and import a file, directly or not, if replayed code can
-        be handed to it.
+        """The files that mention rulvar and import a file, directly or not, if findings can be
+        in it: replayed code can be handed to it, or it does not parse.
         """
-        data = self.data(path)
-        if not (_TAKES_CTX.search(data) or _MARKS[1] in data):
-            return []
         found = {path}
         fresh = {path}
         others = set(self.index) - found
@@ -212,7 +209,14 @@ class Workspace:
             fresh = {other for other in others if not fresh.isdisjoint(self.imported(other))}
             others -= fresh
             found |= fresh
-        return sorted(other for other in found if other != path and self._marked(other)[1])
+        users = sorted(other for other in found if other != path and self._marked(other)[1])
+        return users if users and self._can_have_findings(path) else []
+
+    def _can_have_findings(self, path: str) -> bool:
+        source = self.source(path)
+        if source is None or _TAKES_CTX.search(source.data) or _MARKS[1] in source.data:
+            return True
+        return isinstance(source.parse(), ParseFailure)
 
     def mentions(self, word: str, path: str) -> list[str]:
         """Paths of the files that contain a word and import the module at `path`."""

@@ -41,7 +41,9 @@ class Report:
             terminal.document(document)
         else:
             show_outcome(terminal, self.run_id, self.workflow, self.outcome)
-        return exit_code(self.outcome) if self.signal is None else 128 + self.signal
+        if self.signal is not None and self.outcome.status == "cancelled":
+            return 128 + self.signal
+        return exit_code(self.outcome)
 
 
 async def finish(
@@ -51,11 +53,14 @@ async def finish(
     args: Any,
     options: argparse.Namespace,
     terminal: Terminal,
+    *,
+    deadline_at: float | None = None,
 ) -> Report:
     """Drive a run until it ends or waits for somebody who is not there.
 
     Args:
         options: ``quiet`` and ``no_input`` of the command line.
+        deadline_at: epoch seconds; holds over the resumes that answers bring.
     """
     run_id = handle.run_id
     while True:
@@ -65,7 +70,7 @@ async def finish(
         if asks and terminal.is_interactive and not options.no_input:
             answered = await ask_pending(engine, run_id, outcome.pending, terminal)
             if answered:
-                handle = engine.resume(run_id, workflow, args=args)
+                handle = engine.resume(run_id, workflow, args=args, deadline_at=deadline_at)
                 continue
         preview = await handle.preview() if isinstance(handle, ResumeHandle) else None
         return Report(run_id, workflow.name, outcome, handle.events_seen(), driven.signal, preview)

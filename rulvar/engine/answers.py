@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rulvar.contracts.jsonable import fragment, journal_form
+from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.jsonable import fragment, journal_form, journal_value
 from rulvar.contracts.ports.clock import iso_ms
+from rulvar.contracts.ports.queue import RunQueue
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.waits import admit_answer, describe_waits, find_way, resolution_wire
 from rulvar.engine.workflow import Workflow
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
     from rulvar.engine.lease import HeldRun
 
-__all__ = ["resolve_wait"]
+__all__ = ["queue_answer", "resolve_wait"]
 
 
 async def resolve_wait(
@@ -31,9 +33,22 @@ async def resolve_wait(
         raise RunNotFoundError(f"no run {run_id!r} in the store", data={"runId": run_id})
     held = await engine.hold(run_id)
     try:
-        await _resolve(engine, held, run_id, key, value, workflow)
+        known = workflow or _known(engine, await engine.store.load_meta(run_id))
+        await _resolve(engine, held, run_id, key, value, known)
     finally:
         await held.release()
+
+
+async def queue_answer(engine: Engine, run_id: str, key: str, value: Any, queue: RunQueue) -> None:
+    """Queue an answer to a run that somebody drives, after the checks that journaling it would make.
+
+    Raises:
+        ResolutionError: no open wait has that key, or the value is refused.
+    """
+    workflow = _known(engine, await engine.store.load_meta(run_id))
+    entries = await engine.store.load(run_id)
+    _admitted(JournalIndex(entries), entries, run_id, key, value, workflow)
+    await queue.answer(run_id, key, journal_value(value, f"resolve_external({key!r})"))
 
 
 async def _resolve(
@@ -41,6 +56,26 @@ async def _resolve(
 ) -> None:
     entries = await held.load(run_id)
     index = JournalIndex(entries)
+    first, plain = _admitted(index, entries, run_id, key, value, workflow)
+    data = journal_form(plain, f"resolve_external({key!r})")
+    writer = JournalWriter(held, run_id, index.next_seq)
+    now = iso_ms(engine.clock.now_ms())
+    await writer.append(resolution_wire(first.seq, first.scope, first.span_id, fragment(data), now))
+
+
+def _admitted(
+    index: JournalIndex,
+    entries: list[JournalEntry],
+    run_id: str,
+    key: str,
+    value: Any,
+    workflow: Workflow[Any] | None,
+) -> tuple[JournalEntry, Any]:
+    """Return the entry of the open wait that an answer is for, and the answer as it is journaled.
+
+    Raises:
+        ResolutionError: no open wait has that key, or the value is refused.
+    """
     ways = [
         way
         for operation in index.operations.values()
@@ -48,15 +83,11 @@ async def _resolve(
         for way in describe_waits(operation.first)
     ]
     way = find_way(key, ways, f"run {run_id!r}")
-    known = workflow or _known(engine, await held.load_meta(run_id))
-    plain = (
-        admit_answer(way, value) if known is None or known.admit is None else known.admit(entries, way, value)
-    )
-    data = journal_form(plain, f"resolve_external({key!r})")
-    first = index.operations[way.entry_ref].first
-    writer = JournalWriter(held, run_id, index.next_seq)
-    now = iso_ms(engine.clock.now_ms())
-    await writer.append(resolution_wire(first.seq, first.scope, first.span_id, fragment(data), now))
+    if workflow is None or workflow.admit is None:
+        plain = admit_answer(way, value)
+    else:
+        plain = workflow.admit(entries, way, value)
+    return index.operations[way.entry_ref].first, plain
 
 
 def _known(engine: Engine, meta: Any) -> Workflow[Any] | None:

@@ -23,7 +23,7 @@ from rulvar.contracts.ports.tools import Interceptor
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.contracts.type_variables import Value
 from rulvar.engine.ambient import ambient_observers
-from rulvar.engine.answers import resolve_wait
+from rulvar.engine.answers import queue_answer, resolve_wait
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.ctx import Ctx
@@ -298,12 +298,13 @@ class Engine(Registries):
             LeaseHeldError: somebody drives the run right now; try again, or answer it there.
         """
         check_run_id(run_id)
+        workflow = None if wf is None else self.workflow_of(wf)
         try:
-            await resolve_wait(self, run_id, key, value, None if wf is None else self.workflow_of(wf))
+            await resolve_wait(self, run_id, key, value, workflow)
         except LeaseHeldError:
             if self.queue is None:
                 raise
-            await self.queue.answer(run_id, key, journal_value(value, f"resolve_external({key!r})"))
+            await queue_answer(self, run_id, key, value, self.queue)
         else:
             if self.queue is not None:
                 await self.queue.wake(run_id)
@@ -378,6 +379,9 @@ class Engine(Registries):
     @contextlib.asynccontextmanager
     async def model_slot(self, adapter_id: str) -> AsyncIterator[None]:
         """Hold one of the model calls that may be under way at once, here and at the provider."""
+        if self._slots is None and self.limiter is None:
+            yield
+            return
         async with contextlib.AsyncExitStack() as stack:
             if self._slots is not None:
                 await stack.enter_async_context(self._slots)

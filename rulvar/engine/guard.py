@@ -8,6 +8,7 @@ only when the code that the body can reach names such a source at all.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -86,18 +87,18 @@ class Guard:
         """Look at a body that is about to run in a run; ``run.watch`` is set when it is watched."""
         if self.policy.mode == "off":
             return
-        reach = self._reach(body)
+        try:
+            reach = self._reach(body)
+        except Exception as error:  # an object that cannot be looked at must not stop a run
+            _say(run, f"the determinism guard cannot look at this workflow: {type(error).__name__}: {error}")
+            return
         if not reach.reads:
             return
         sensor = self._sensor = self._sensor or _sensor(self._known_sources())
         if sensor.arm(reach):
             run.watch = run.watch or Watch(self, sensor, run)
         elif run.watch is None:
-            facts = {
-                "level": "warn",
-                "msg": "the determinism guard sees nothing: another profiler or tool is at work",
-            }
-            run.bus.emit("log", run.root.span, None, facts)
+            _say(run, "the determinism guard sees nothing: another profiler or tool is at work")
 
     def close(self) -> None:
         """Remove every instrument."""
@@ -164,10 +165,15 @@ class Watch:
         span = place.span if place is not None and place.run is run else run.root.span
         run.bus.emit("determinism:warning", span, None if span == run.root.span else run.root.span, facts)
         for observer in run.engine.observers:
-            observer.determinism_warning(file, line, source.code, source.message)
+            with contextlib.suppress(Exception):  # it would surface in the workflow, at the read
+                observer.determinism_warning(file, line, source.code, source.message)
         if self._guard.policy.mode == "error":
             message = f"{shown}:{line}: {source.code}: {source.message}"
             run.stop(DeterminismError(message, data={"file": shown, "line": line, "code": source.code}))
+
+
+def _say(run: Run, message: str) -> None:
+    run.bus.emit("log", run.root.span, None, {"level": "warn", "msg": message})
 
 
 def shown_path(file: str) -> str:

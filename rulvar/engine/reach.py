@@ -39,9 +39,9 @@ class ProjectFiles:
         self._libraries = (rulvar + os.sep, python + os.sep)
         self._known: dict[str, bool] = {}
 
-    def holds(self, filename: str | None) -> bool:
-        """Whether a file is the project's."""
-        if filename is None:
+    def holds(self, filename: object) -> bool:
+        """Whether something names a file of the project."""
+        if not isinstance(filename, str):
             return False
         known = self._known.get(filename)
         if known is None:
@@ -153,7 +153,7 @@ class _Walk:
 
     def _is_of_project(self, owner: type) -> bool:
         module = sys.modules.get(str(owner.__module__))
-        if module is not None and (file := vars(module).get("__file__")) is not None:
+        if isinstance(module, ModuleType) and isinstance(file := vars(module).get("__file__"), str):
             return self._project.holds(file)
         functions = [value for value in vars(owner).values() if type(value) is FunctionType]
         return any(self._project.holds(function.__code__.co_filename) for function in functions)

@@ -70,6 +70,7 @@ class Segment:
         """
         try:
             run, meta, entries = await self._intake()
+            self._handle._workflow = self._request.workflow
             self._handle._begin(run)
             self._held.keep(run.lose)
             return await self._live(run, meta, entries)
@@ -230,13 +231,14 @@ class Segment:
         workflow = self._request.workflow
         if workflow.args is not None:
             args = workflow.args.revive(args)
-        self._engine.guard.watch(run, workflow.body)
+        if not workflow.is_driver:
+            self._engine.guard.watch(run, workflow.body)
         ctx = self._engine.ctx_of(run)
         body = workflow.body(ctx, args) if takes_args(workflow.body) else workflow.body(ctx)
         CURRENT_PLACE.set(run.root)
         timer = run.watch_deadline()
         try:
-            value = await run.drive(run.inside(body))
+            value = await run.drive(body if workflow.is_driver else run.inside(body))
             if run.stop_error is not None:
                 return "error", None, run.stop_error
             if run.suspended:

@@ -29,6 +29,7 @@ class Spend:
         self.total_usd = 0.0
         self.held_usd = 0.0
         self.agents = 0
+        self._under_way: dict[int, float] = {}
         self._wire_requests = 0
         self._approximate = False
         self._unpriced: dict[str, None] = {}
@@ -50,6 +51,12 @@ class Spend:
             if isinstance(receipt, dict):
                 self.add_tool(receipt.get("spentMicros", 0), receipt.get("reservedMicros", 0), entry.scope)
 
+    def add_exchange(self, agent_ref: int, cost_usd: float | None) -> None:
+        """Count an exchange of an agent that has not ended; its terminal entry takes the place of them all."""
+        if cost_usd:
+            self.total_usd += cost_usd
+            self._under_way[agent_ref] = self._under_way.get(agent_ref, 0.0) + cost_usd
+
     def add_tool(self, spent_micros: int, held_micros: int, scope: str) -> None:
         """Count what a tool call cost, and what stays reserved for one whose outcome is unknown."""
         self.held_usd += usd(held_micros)
@@ -67,6 +74,7 @@ class Spend:
         cost = self.price(reference, usage)
         attribution = wire.get("costAttribution") or {}
         self.agents += 1
+        self.total_usd -= self._under_way.pop(wire.get("ref", -1), 0.0)
         self.usage = add_usage(self.usage, usage)
         self._wire_requests += len(wire.get("providerCalls") or ())
         self._approximate = self._approximate or bool(wire.get("usageApprox"))

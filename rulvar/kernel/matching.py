@@ -12,8 +12,9 @@ form of its latest attempt.
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -253,20 +254,31 @@ class JournalIndex:
             else:
                 self._queues[place] = deque(self._latest_attempts(group))
 
-    def _latest_attempts(self, group: list[Operation]) -> Iterator[Operation]:
+    def _latest_attempts(self, group: list[Operation]) -> list[Operation]:
+        """Return one operation per call: a repetition stands where the first one stood that it may repeat."""
         calls: list[Operation] = []
-        segments: list[int] = []
+        repeatable: list[
+            int
+        ] = []  # a heap of places in calls whose operation an earlier segment ran for nothing
+        fresh: list[int] = []  # the same of the segment at hand, which cannot repeat itself
+        current = -1
         for operation in group:
             segment = segment_of(operation.first)
-            for index, earlier in enumerate(calls):
-                if segments[index] < segment and self._was_rerun(earlier):
-                    earlier.consumed = True
-                    calls[index], segments[index] = operation, segment
-                    break
+            if segment > current:
+                current = segment
+                for place in fresh:
+                    heapq.heappush(repeatable, place)
+                fresh.clear()
+            if repeatable and segment == current:
+                place = heapq.heappop(repeatable)
+                calls[place].consumed = True
+                calls[place] = operation
             else:
+                place = len(calls)
                 calls.append(operation)
-                segments.append(segment)
-        yield from calls
+            if self._was_rerun(operation):
+                fresh.append(place)
+        return calls
 
     def _was_rerun(self, operation: Operation) -> bool:
         # a dangling operation is finished under its own first entry, never repeated

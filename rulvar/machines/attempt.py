@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from rulvar.errors import (
 from rulvar.kernel.scope import workflow_scope
 from rulvar.machines.answer import Input
 from rulvar.machines.commit import Commit, Launch
-from rulvar.machines.context import DocumentView, MachineCtx
+from rulvar.machines.context import DocumentView, MachineCtx, machine_ctx
 from rulvar.machines.definition import Transition
 from rulvar.machines.document import Document
 from rulvar.machines.names import child_id
@@ -78,6 +79,7 @@ class TransitionAttempt:
         self._position = 0
         self._documents: list[Document] = []
         self._children: list[Launch] = []
+        self._asked: Counter[str] = Counter()
         self._maker = DocumentMaker(driver.known_documents)
 
     # -- what the engine asks ------------------------------------------------------------
@@ -147,6 +149,7 @@ class TransitionAttempt:
             place=self.definition.to,
             at_ms=self.run.clock.now_ms(),
             position=self._position,
+            turn=len(self._documents) + len(self._children),
         )
         self._documents.append(saved)
         facts = {"transition": self.transition, "documentName": saved.name, "documentId": saved.id}
@@ -178,7 +181,9 @@ class TransitionAttempt:
                 f"{what} on_done={name!r}: {driver.definition.machine.__name__} has no wait transition of that name",
                 data={"field": "on_done"},
             )
-        number = run.next_site(driver.scope, f"wf:{workflow.name}")
+        # counted by what is committed: a child that a failed attempt asked for takes no place
+        number = driver.launched[workflow.name] + self._asked[workflow.name]
+        self._asked[workflow.name] += 1
         scope = workflow_scope(driver.scope, workflow.name, number)
         driver.workflows[workflow.name] = workflow
         self._children.append(
@@ -192,6 +197,7 @@ class TransitionAttempt:
                 show=journal_value(show, f"{what} show"),
                 at_ms=run.clock.now_ms(),
                 position=self._position,
+                turn=len(self._documents) + len(self._children),
             )
         )
         return child_id(driver.run_id, driver.scope, scope)
@@ -236,11 +242,15 @@ class TransitionAttempt:
         return commit
 
     async def _body(self) -> Commit:
-        body = getattr(self.driver.machine, self.transition)
-        ctx = MachineCtx(self)
-        value = body(ctx, self.given) if self.definition.takes_input else body(ctx)
-        if inspect.isawaitable(value):
-            value = await value
+        body, run = getattr(self.driver.machine, self.transition), self.run
+        run.engine.guard.watch(run, getattr(body, "__func__", body))
+        ctx = machine_ctx(self)
+        if run.watch is None:
+            value = body(ctx, self.given) if self.definition.takes_input else body(ctx)
+            if inspect.isawaitable(value):
+                value = await value
+        else:
+            value = await run.inside(self._in_view(body, ctx))
         if value is not None and value != {}:
             raise ConfigError(
                 f"transition {self.transition!r} of {self._class} returned {type(value).__name__}; a transition "
@@ -248,6 +258,11 @@ class TransitionAttempt:
                 data={"transition": self.transition},
             )
         return self._committed()
+
+    async def _in_view(self, body: Any, ctx: MachineCtx) -> Any:
+        """Run the body where the determinism guard sees it."""
+        value = body(ctx, self.given) if self.definition.takes_input else body(ctx)
+        return await value if inspect.isawaitable(value) else value
 
     def _committed(self) -> Commit:
         progress, name = self.driver.progress, self.transition

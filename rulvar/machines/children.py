@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.engine.branch import CURRENT_PLACE, Branch
 from rulvar.engine.primitives.child import run_child
-from rulvar.errors import ControlFlow, ReplayStopped
+from rulvar.engine.workflow import Workflow, define_workflow
+from rulvar.errors import ConfigError, ControlFlow, ReplayStopped
 from rulvar.machines.answer import guard_holds, payload_problem
 from rulvar.machines.commit import Launch
 from rulvar.machines.definition import Transition
@@ -146,16 +147,37 @@ class Children:
             branch.end()
 
     async def _outcome(self, launch: Launch) -> _Callback:
-        child = self._driver.workflows.get(launch.workflow, launch.workflow)
+        run, child = self._driver.run, self._workflow(launch.workflow)
         try:
             data = await run_child(
-                self._driver.run, child, launch.args, None, None, scope=launch.scope, counts_depth=False
+                run, child, launch.args, None, None, scope=launch.scope, counts_depth=False
             )
         except (asyncio.CancelledError, ControlFlow):
             raise
         except Exception as error:
             return _Callback(launch, "failed", message=str(error))
         return _Callback(launch, "completed", data=data)
+
+    def _workflow(self, name: str) -> Workflow[Any]:
+        """Return a child's workflow; one that nobody knows can still be served from the journal."""
+        try:
+            return self._driver.known_workflow(name) or self._driver.run.engine.workflow_of(name)
+        except ConfigError:
+            return define_workflow(name, self._unknown(name))
+
+    def _unknown(self, name: str) -> Any:
+        run, definition = self._driver.run, self._driver.definition
+
+        async def body(ctx: Any, args: Any) -> None:
+            error = ConfigError(
+                f"{definition.name!r} has started a child {name!r} that is not known here: list it in "
+                f"Engine(workflows=...), or in {definition.machine.__name__}.children",
+                data={"field": "workflows", "workflow": name},
+            )
+            run.stop(error)
+            raise ReplayStopped(error)
+
+        return body
 
     def _may_fire(self, chosen: Transition) -> bool:
         driver = self._driver

@@ -20,6 +20,7 @@ class Launch:
         on_done: the wait transition of the parent that its end fires, or None.
         meta: handed to that transition with the outcome.
         label, show: for people.
+        at_ms, position, turn: as of a document.
     """
 
     workflow: str
@@ -31,6 +32,7 @@ class Launch:
     show: Any = None
     at_ms: int = 0
     position: int = 0
+    turn: int = 0
 
     def to_wire(self) -> dict[str, Any]:
         """Return the JSON object; fields that say nothing are left out."""
@@ -44,7 +46,7 @@ class Launch:
         ):
             if value is not None:
                 wire[name] = value
-        return {**wire, "atMs": self.at_ms, "position": self.position}
+        return {**wire, "atMs": self.at_ms, "position": self.position, "turn": self.turn}
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Launch:
@@ -59,6 +61,7 @@ class Launch:
             show=wire.get("show"),
             at_ms=wire.get("atMs", 0),
             position=wire.get("position", 0),
+            turn=wire.get("turn", 0),
         )
 
 

@@ -115,7 +115,7 @@ def transition(
     """
     if callable(to):
         return transition()(to)
-    places = (from_,) if isinstance(from_, str) else tuple(from_)
+    places = tuple(from_) if isinstance(from_, (tuple, list)) else (from_,)
 
     def mark(function: F) -> F:
         target: Any = function

@@ -175,6 +175,7 @@ class Document:
         options: of this document's widget: ``transition``, ``actions``, ``show_when``, ``enabled_when`` ...
         at_ms: when it was saved, epoch milliseconds.
         position: how many tool calls its transition had made before.
+        turn: counts the documents and children of its transition.
     """
 
     id: str
@@ -190,6 +191,7 @@ class Document:
     options: Mapping[str, Any] = field(default_factory=dict)
     at_ms: int = 0
     position: int = 0
+    turn: int = 0
 
     def to_wire(self) -> dict[str, Any]:
         """Return the JSON object; fields that say nothing are left out."""
@@ -204,7 +206,7 @@ class Document:
             wire["internal"] = True
         if self.options:
             wire["options"] = dict(self.options)
-        return {**wire, "atMs": self.at_ms, "position": self.position}
+        return {**wire, "atMs": self.at_ms, "position": self.position, "turn": self.turn}
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Document:
@@ -223,6 +225,7 @@ class Document:
             options=wire.get("options") or {},
             at_ms=wire.get("atMs", 0),
             position=wire.get("position", 0),
+            turn=wire.get("turn", 0),
         )
 
 

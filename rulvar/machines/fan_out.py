@@ -37,6 +37,8 @@ class FanOut:
     child that fails never fails the machine.
     """
 
+    __family__ = "fan_out"
+
     @staticmethod
     def of(child: Any) -> type[StateMachine]:
         """Return the machine that starts children of a workflow."""
@@ -72,6 +74,8 @@ class FanOut:
 
 class Sequence:
     """Starts a child for every item, one after another; otherwise as FanOut."""
+
+    __family__ = "sequence"
 
     @staticmethod
     def of(child: Any) -> type[StateMachine]:

@@ -236,8 +236,9 @@ class _Fold:
         if node is None:
             return
         node.waits.pop(target, None)
+        node.settled = self.root.settled = None
         if node.park == target:
-            node.park, node.answer, node.settled = None, resolution.get("value"), None
+            node.park, node.answer = None, resolution.get("value")
 
     def decision(self, entry: JournalEntry, wire: Mapping[str, Any]) -> None:
         value = wire.get("value")

@@ -110,4 +110,5 @@ def _workflow(definition: Definition) -> Workflow[Any]:
         args=definition.args,
         source=definition.machine,
         admit=compiled.admit,
+        is_driver=True,
     )

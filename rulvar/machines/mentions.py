@@ -7,7 +7,7 @@ that nothing uses is a typing error, and a journaled document's class can be fou
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -20,6 +20,10 @@ from rulvar.tools.tool import Tool
 __all__ = ["Mentions", "find_mentions"]
 
 _OWN = __name__.partition(".")[0]
+_MACHINES = (".hitl", ".fan_out")
+"""Modules of rulvar that define machines."""
+_LISTS = ("tools", "documents", "children")
+"""Attributes of a machine's class that list what its code cannot be seen to mention."""
 
 
 @dataclass(slots=True)
@@ -31,12 +35,27 @@ class Mentions:
         documents: by name.
         workflows: machines and workflows by name.
         tokens: what ``inject`` asks for.
+        families: by prefix: classes that make a machine for a workflow, as FanOut does.
     """
 
     tools: dict[str, Tool] = field(default_factory=dict)
     documents: dict[str, DocumentType] = field(default_factory=dict)
     workflows: dict[str, Workflow[Any]] = field(default_factory=dict)
     tokens: set[Any] = field(default_factory=set)
+    families: dict[str, Any] = field(default_factory=dict)
+
+    def workflow(self, name: str) -> Workflow[Any] | None:
+        """Return a workflow by name; one of a family is made of the workflow that its name ends with."""
+        found = self.workflows.get(name)
+        prefix, dot, rest = name.partition(".")
+        if found is not None or not dot or prefix not in self.families:
+            return found
+        child = self.workflow(rest)
+        if child is None:
+            return None
+        made: Workflow[Any] = self.families[prefix].of(child).__workflow__
+        self.workflows[name] = made
+        return made
 
     def add(self, other: Mentions) -> None:
         """Add what was found elsewhere."""
@@ -44,6 +63,7 @@ class Mentions:
         self.documents.update(other.documents)
         self.workflows.update(other.workflows)
         self.tokens.update(other.tokens)
+        self.families.update(other.families)
 
 
 def find_mentions(roots: Iterable[Any]) -> Mentions:
@@ -84,10 +104,13 @@ def _class(kind: type, found: Mentions) -> Iterable[Any]:
     declared = document_type(kind)
     if declared is not None:
         found.documents[declared.name] = declared
+    family = vars(kind).get("__family__")
+    if family is not None:
+        found.families[family] = kind
     workflow = getattr(kind, "__workflow__", None)
     if isinstance(workflow, Workflow):
         found.workflows[workflow.name] = workflow
-        listed = [*getattr(kind, "tools", ()), *getattr(kind, "documents", ())]
+        listed = [item for name in _LISTS for item in getattr(kind, name, ()) or ()]
         return [*listed, *(value for base in kind.__mro__ for value in vars(base).values())]
     if declared is None and _is_project(kind.__module__):
         return [value for value in vars(kind).values() if isinstance(value, FunctionType)]
@@ -117,6 +140,19 @@ def _named(value: Any, code: CodeType) -> Iterator[Any]:
         yield from value.values()
     else:
         yield value
+        yield from _members(value, code)
+
+
+def _members(value: Any, code: CodeType) -> Iterator[Any]:
+    """Yield what a function reads off an object of the project: its methods, and what it holds."""
+    if isinstance(value, (type, Tool, Workflow, FunctionType)) or not _is_project(type(value).__module__):
+        return
+    held = getattr(value, "__dict__", {})
+    for name in _names(code):
+        if name in held:
+            yield held[name]
+        else:
+            yield from (vars(kind)[name] for kind in type(value).__mro__ if name in vars(kind))
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -127,10 +163,8 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _is_project(module: str | None) -> bool:
-    top = (module or "").partition(".")[0]
-    return (
-        bool(top) and top not in sys.stdlib_module_names and (top != _OWN or (module or "").endswith(".hitl"))
-    )
-
-
-Finder = Callable[[Iterable[Any]], Mentions]
+    name = module or ""
+    top = name.partition(".")[0]
+    if top == _OWN:
+        return name.endswith(_MACHINES)
+    return bool(top) and top not in sys.stdlib_module_names

@@ -76,7 +76,7 @@ def interleave(node: RunNode, attempt: OpenAttempt, commit: Commit) -> None:
     """Put what a commit saved and started between the tool calls of its attempt, where it happened."""
     told: list[tuple[int, int, tuple[str, int, dict[str, Any]]]] = []
     seen: set[str] = set()
-    for number, document in enumerate(commit.documents):
+    for document in commit.documents:
         key = document.key
         replaces = key is not None and (key in seen or node.progress.documents.has(key))
         fields = {
@@ -88,11 +88,11 @@ def interleave(node: RunNode, attempt: OpenAttempt, commit: Commit) -> None:
         }
         if key is not None:
             seen.add(key)
-        told.append((document.position, number, ("document.emitted", document.at_ms, fields)))
-    for number, launch in enumerate(commit.children):
-        told.append((launch.position, len(commit.documents) + number, _queued(node, commit, launch)))
+        told.append((document.position, document.turn, ("document.emitted", document.at_ms, fields)))
+    for launch in commit.children:
+        told.append((launch.position, launch.turn, _queued(node, commit, launch)))
     calls = [index for index in node.calls if index > attempt.started]
-    ordered = sorted(told, key=lambda item: (item[0], item[2][1], item[1]))
+    ordered = sorted(told, key=lambda item: item[:2])
     for shift, (position, _, (type_, ts, fields)) in enumerate(ordered):
         if position == 0:
             index = attempt.started

@@ -7,6 +7,7 @@ not run; a transition that had not been committed runs again, and its finished c
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from rulvar.contracts.ports.provider import Served
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Claim
 from rulvar.engine.run import Run
+from rulvar.engine.workflow import Workflow
 from rulvar.errors import RulvarError, TransitionError
 from rulvar.kernel.scope import workflow_scope
 from rulvar.machines.answer import Input, guard_holds
@@ -42,6 +44,7 @@ class MachineRun:
         scope: where the machine stands in the journal; ``""`` is the run itself.
         run_id: the run's id, or the one derived for a child.
         path: what tells the keys of its parks from those of other machines in the run.
+        launched: how many children of each workflow the commits so far have started.
     """
 
     def __init__(self, run: Run, definition: Definition, args: Any, mentions: Mentions) -> None:
@@ -55,7 +58,8 @@ class MachineRun:
         self.path = "" if not place.scope else self.run_id.removeprefix(f"{run.run_id}.") + "/"
         self.progress = Progress()
         self.machine = _instantiate(definition.machine, run)
-        self.workflows: dict[str, Any] = dict(mentions.workflows)
+        self.workflows: dict[str, Any] = {}
+        self.launched: Counter[str] = Counter()
         self.parks = Parks(self)
         self.children = Children(self)
         self._mentions = mentions
@@ -65,6 +69,10 @@ class MachineRun:
     def here(self) -> Place:
         """Return where the machine's own calls stand."""
         return self.run.place()
+
+    def known_workflow(self, name: str) -> Workflow[Any] | None:
+        """Return the workflow of that name that the machine has started or mentions."""
+        return self.workflows.get(name) or self._mentions.workflow(name)
 
     def known_documents(self, name: str) -> DocumentType | None:
         """Return the document of that name that the machine can know."""
@@ -205,6 +213,7 @@ class MachineRun:
         self, item: Transition, given: Input | None, commit: Commit, ended_ms: int, *, replayed: bool
     ) -> None:
         """Go on by a commit, just made or served."""
+        self.launched.update(launch.workflow for launch in commit.children)
         self.progress.apply(commit, ended_ms)
         self.children.add(commit.children)
         if commit.will_retry and item.retry.target is None:

@@ -64,7 +64,7 @@ def _owner(
             continue
         value = entry.value
         if isinstance(value, dict) and value.get("childScope") == scope:
-            workflow = mentions.workflows.get(str(value.get("workflow")))
+            workflow = mentions.workflow(str(value.get("workflow")))
             found = getattr(getattr(workflow, "source", None), "definition", None)
             return found if isinstance(found, Definition) else None
     return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rulvar.contracts.outcome import Pending
+from rulvar.machines.definition import Definition
 from rulvar.machines.document import Document
 from rulvar.machines.trace import TraceEvent
 
@@ -41,6 +42,7 @@ class RunView:
         trace: what it did; its children have traces of their own.
         traced: whether tool calls in the trace carry arguments and envelopes.
         scope: where it stands in the journal.
+        definition: of its machine's class, where the reader knows it.
     """
 
     run_id: str
@@ -57,6 +59,7 @@ class RunView:
     trace: list[TraceEvent] = field(default_factory=list)
     scope: str = ""
     traced: bool = False
+    definition: Definition | None = None
 
     @property
     def name(self) -> str:

@@ -26,7 +26,7 @@ from rulvar.contracts.messages import (
 from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.schema import SchemaContract, SchemaIssue
 from rulvar.contracts.usage import add_usage
-from rulvar.errors import BudgetExhaustedError, ConfigError, VcrMissError
+from rulvar.errors import BudgetExhaustedError, ConfigError, ReplayDriftError, VcrMissError
 from rulvar.runtime import structured
 from rulvar.runtime.checkpoint import LoopState
 from rulvar.runtime.ends import LoopEnd, cut_short, fault_error, limit_reached, mismatch, unpaid
@@ -335,7 +335,9 @@ class AgentLoop:
         self.state.messages.append(Msg(role="user", parts=(asked, *self.task.media)))
 
     def _failed(self, turn: Turn) -> LoopEnd:
-        fatal = turn.failure if isinstance(turn.failure, (VcrMissError, ConfigError)) else None
+        fatal = (
+            turn.failure if isinstance(turn.failure, (VcrMissError, ConfigError, ReplayDriftError)) else None
+        )
         return LoopEnd(status="error", error=turn.error, fatal=fatal)
 
 

@@ -19,6 +19,7 @@ from rulvar.errors import RulvarError
 from rulvar.stores.journal_lines import decode_row
 from rulvar.stores.meta_row import decode_meta, encode_meta
 from rulvar.stores.postgres_pool import PostgresPool
+from rulvar.stores.postgres_schema import migrate, quoted_schema
 from rulvar.stores.refusals import lease_held, order_violated, superseded
 
 if TYPE_CHECKING:
@@ -109,17 +110,24 @@ class PostgresStore:
         patience_s: float = 10.0,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.pool = PostgresPool(
-            dsn, schema=schema, max_connections=max_connections, patience_s=patience_s, options=options
-        )
+        self.schema = quoted_schema(schema)
         self.dsn = dsn
-        self.transcripts = PostgresTranscripts(self.pool)
+        self.pool = PostgresPool(
+            dsn,
+            prepare=lambda connection: migrate(connection, self.schema),
+            max_connections=max_connections,
+            patience_s=patience_s,
+            options=options,
+        )
+        self.transcripts = PostgresTranscripts(self.pool, self.schema)
         """Where an engine over this store keeps transcripts unless told otherwise."""
 
     async def load(self, run_id: str) -> list[JournalEntry]:
         """Return a run's entries in order."""
         query = "SELECT line, seq FROM {s}.entries WHERE run_id = %(run)s ORDER BY seq"
-        return [decode_row(line, run_id, seq) for line, seq in await _rows(self.pool, query, run_id)]
+        return [
+            decode_row(line, run_id, seq) for line, seq in await _rows(self.pool, self.schema, query, run_id)
+        ]
 
     async def append(
         self, run_id: str, entries: Sequence[JournalEntry], *, lease: Lease | None = None
@@ -142,20 +150,22 @@ class PostgresStore:
         values = {"run": run_id, "seqs": seqs, "lines": lines, "first": seqs[0]}
 
         async def work(connection: AsyncConnection[Any], attempt: int) -> None:
-            if await _write(connection, self.pool.schema, _APPEND, values, lease) == len(entries):
+            if await _write(connection, self.schema, _APPEND, values, lease) == len(entries):
                 return
             tail = await self._tail(connection, run_id)
             if attempt and await self._holds(connection, run_id, seqs, lines):
                 return  # the attempt whose answer was lost had stored them
             if tail >= seqs[0]:
                 raise order_violated(run_id, seqs[0], tail)
-            raise await _refusal(connection, self.pool.schema, run_id, lease)
+            raise await _refusal(connection, self.schema, run_id, lease)
 
         await self.pool.run(work)
 
     async def load_meta(self, run_id: str) -> RunMeta | None:
         """Return a run's meta row."""
-        rows = await _rows(self.pool, "SELECT meta FROM {s}.metas WHERE run_id = %(run)s", run_id)
+        rows = await _rows(
+            self.pool, self.schema, "SELECT meta FROM {s}.metas WHERE run_id = %(run)s", run_id
+        )
         return decode_meta(rows[0][0], f"run {run_id}") if rows else None
 
     async def save_meta(self, run_id: str, meta: RunMeta, *, lease: Lease | None = None) -> None:
@@ -165,16 +175,18 @@ class PostgresStore:
             "status": str(meta.get("status", "")),
             "meta": encode_meta(meta),
         }
-        await _fenced(self.pool, _SAVE_META, values, lease)
+        await _fenced(self.pool, self.schema, _SAVE_META, values, lease)
 
     async def list_runs(self) -> list[RunMeta]:
         """Return every meta row, ordered by run id."""
         query = "SELECT run_id, meta FROM {s}.metas ORDER BY run_id"
-        return [decode_meta(meta, f"run {run_id}") for run_id, meta in await _rows(self.pool, query)]
+        return [
+            decode_meta(meta, f"run {run_id}") for run_id, meta in await _rows(self.pool, self.schema, query)
+        ]
 
     async def delete(self, run_id: str, *, lease: Lease | None = None) -> None:
         """Forget a run, its transcripts included, in one statement; its epochs go on counting."""
-        await _fenced(self.pool, _DELETE, {"run": check_run_id(run_id)}, lease)
+        await _fenced(self.pool, self.schema, _DELETE, {"run": check_run_id(run_id)}, lease)
 
     # -- leases --------------------------------------------------------------------------
 
@@ -183,10 +195,10 @@ class PostgresStore:
         values = {"run": check_run_id(run_id), "owner": owner, "ttl": ttl_s, "token": uuid.uuid4()}
 
         async def work(connection: AsyncConnection[Any], attempt: int) -> Lease:
-            cursor = await connection.execute(_sql(_ACQUIRE, self.pool.schema), values)
+            cursor = await connection.execute(_sql(_ACQUIRE, self.schema), values)
             row = await cursor.fetchone()
             if row is None:
-                raise await _refusal(connection, self.pool.schema, run_id, None)
+                raise await _refusal(connection, self.schema, run_id, None)
             return Lease(run_id=run_id, owner=owner, epoch=row[0], ttl_s=ttl_s)
 
         return await self.pool.run(work)
@@ -202,12 +214,12 @@ class PostgresStore:
 
     async def lease_of(self, run_id: str) -> LeaseState | None:
         """Return who holds a run, or held it last."""
-        rows = await _rows(self.pool, _HOLDER, run_id)
+        rows = await _rows(self.pool, self.schema, _HOLDER, run_id)
         return _state(rows[0]) if rows and rows[0][1] else None
 
     async def orphaned_runs(self, limit: int = 100) -> list[str]:
         """Return submitted runs that are recorded as running and that nobody holds: their owner is gone."""
-        return [run_id for (run_id,) in await _rows(self.pool, _ORPHANED, limit=limit)]
+        return [run_id for (run_id,) in await _rows(self.pool, self.schema, _ORPHANED, limit=limit)]
 
     async def close(self) -> None:
         """Close the connections; the next use opens others."""
@@ -217,13 +229,13 @@ class PostgresStore:
         values = {"run": lease.run_id, "epoch": lease.epoch, "ttl": lease.ttl_s}
 
         async def work(connection: AsyncConnection[Any], attempt: int) -> int:
-            return (await connection.execute(_sql(query, self.pool.schema), values)).rowcount
+            return (await connection.execute(_sql(query, self.schema), values)).rowcount
 
         return await self.pool.run(work)
 
     async def _tail(self, connection: AsyncConnection[Any], run_id: str) -> int:
         query = "SELECT coalesce(max(seq), -1) FROM {s}.entries WHERE run_id = %(run)s"
-        row = await (await connection.execute(_sql(query, self.pool.schema), {"run": run_id})).fetchone()
+        row = await (await connection.execute(_sql(query, self.schema), {"run": run_id})).fetchone()
         return -1 if row is None else int(row[0])
 
     async def _holds(
@@ -231,48 +243,51 @@ class PostgresStore:
     ) -> bool:
         query = "SELECT line FROM {s}.entries WHERE run_id = %(run)s AND seq = ANY(%(seqs)s) ORDER BY seq"
         values = {"run": run_id, "seqs": seqs}
-        rows = await (await connection.execute(_sql(query, self.pool.schema), values, binary=True)).fetchall()
+        rows = await (await connection.execute(_sql(query, self.schema), values, binary=True)).fetchall()
         return [row[0] for row in rows] == lines
 
 
 class PostgresTranscripts:
     """Transcripts and checkpoints in the database of a PostgresStore."""
 
-    def __init__(self, pool: PostgresPool) -> None:
+    def __init__(self, pool: PostgresPool, schema: str) -> None:
         self._pool = pool
+        self._schema = schema
 
     async def put(self, ref: str, data: bytes, *, lease: Lease | None = None) -> None:
         """Store a blob, replacing one of the same reference."""
         run_id, name = split_ref(ref)
-        await _fenced(self._pool, _PUT, {"run": run_id, "name": name, "data": data}, lease)
+        await _fenced(self._pool, self._schema, _PUT, {"run": run_id, "name": name, "data": data}, lease)
 
     async def get(self, ref: str) -> bytes | None:
         """Return a blob, or None."""
         run_id, name = split_ref(ref)
         query = "SELECT data FROM {s}.blobs WHERE run_id = %(run)s AND name = %(name)s"
-        rows = await _rows(self._pool, query, run_id, name=name)
+        rows = await _rows(self._pool, self._schema, query, run_id, name=name)
         return rows[0][0] if rows else None
 
     async def refs(self, run_id: str) -> list[str]:
         """Return the references of a run's blobs, in order."""
         query = "SELECT name FROM {s}.blobs WHERE run_id = %(run)s ORDER BY name"
-        return [f"{run_id}/{name}" for (name,) in await _rows(self._pool, query, run_id)]
+        return [f"{run_id}/{name}" for (name,) in await _rows(self._pool, self._schema, query, run_id)]
 
     async def delete_run(self, run_id: str, *, lease: Lease | None = None) -> None:
         """Forget every blob of a run."""
-        await _fenced(self._pool, _DELETE_BLOBS, {"run": check_run_id(run_id)}, lease)
+        await _fenced(self._pool, self._schema, _DELETE_BLOBS, {"run": check_run_id(run_id)}, lease)
 
 
 def _sql(query: str, schema: str, fence: str = "") -> str:
     return query.format(s=schema, fence=fence.format(s=schema))
 
 
-async def _rows(pool: PostgresPool, query: str, run_id: str | None = None, **values: Any) -> list[Any]:
+async def _rows(
+    pool: PostgresPool, schema: str, query: str, run_id: str | None = None, **values: Any
+) -> list[Any]:
     if run_id is not None:
         values["run"] = check_run_id(run_id)
 
     async def work(connection: AsyncConnection[Any], attempt: int) -> list[Any]:
-        cursor = await connection.execute(_sql(query, pool.schema), values, binary=True)
+        cursor = await connection.execute(_sql(query, schema), values, binary=True)
         return await cursor.fetchall()
 
     return await pool.run(work)
@@ -293,10 +308,12 @@ async def _write(
         return (await connection.execute(_sql(query, schema, _FREE), values)).rowcount
 
 
-async def _fenced(pool: PostgresPool, query: str, values: Mapping[str, Any], lease: Lease | None) -> None:
+async def _fenced(
+    pool: PostgresPool, schema: str, query: str, values: Mapping[str, Any], lease: Lease | None
+) -> None:
     async def work(connection: AsyncConnection[Any], attempt: int) -> None:
-        if await _write(connection, pool.schema, query, values, lease) == 0:
-            raise await _refusal(connection, pool.schema, values["run"], lease)
+        if await _write(connection, schema, query, values, lease) == 0:
+            raise await _refusal(connection, schema, values["run"], lease)
 
     await pool.run(work)
 

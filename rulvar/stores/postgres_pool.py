@@ -1,42 +1,35 @@
-"""Connections to PostgreSQL: pooled per event loop, tried again while the server is away, errors typed."""
+"""Connections to PostgreSQL: a few per event loop, tried again while the server is away, errors typed.
+
+Nothing runs in the background, so a program that forgets to close its store still ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import random
-import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rulvar.errors import ConfigError, RulvarError, StoreError
-from rulvar.stores.postgres_schema import migrate
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
-    from psycopg_pool import AsyncConnectionPool
 
-__all__ = ["PostgresPool"]
+__all__ = ["PostgresPool", "require_driver"]
 
 T = TypeVar("T")
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+Work = Callable[["AsyncConnection[Any]", int], Awaitable[T]]
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 
 
-@dataclass(slots=True)
-class _Opened:
-    loop: asyncio.AbstractEventLoop
-    pool: asyncio.Task[AsyncConnectionPool[Any]]
-
-
 class PostgresPool:
-    """Runs work on pooled connections.
+    """Runs work on connections in autocommit mode, at most so many at once.
 
     Args:
         dsn: a libpq connection string or URI.
-        schema: the PostgreSQL schema that holds the tables; made and migrated when first used.
+        prepare: makes what the work needs (tables); run on one connection before anything else.
         max_connections: how many connections one event loop may have.
         patience_s: for how long work is tried again while the server cannot be reached.
         options: passed to every connection, for instance ``{"prepare_threshold": None}``.
@@ -49,35 +42,40 @@ class PostgresPool:
         self,
         dsn: str,
         *,
-        schema: str,
+        prepare: Callable[[AsyncConnection[Any]], Awaitable[None]],
         max_connections: int,
         patience_s: float,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(dsn, str) or not dsn:
             raise ConfigError("dsn: expected a PostgreSQL connection string", data={"field": "dsn"})
-        if not _SCHEMA.fullmatch(schema):
+        if not isinstance(max_connections, int) or isinstance(max_connections, bool) or max_connections < 1:
             raise ConfigError(
-                f"schema={schema!r}: use 1 to 63 characters of a-z 0-9 _, not starting with a digit",
-                data={"field": "schema"},
+                f"max_connections={max_connections!r}: expected an integer from 1 up",
+                data={"field": "max_connections"},
             )
-        _require_driver()
-        self.schema = f'"{schema}"'
+        require_driver()
         self._dsn = dsn
+        self._prepare = prepare
         self._max = max_connections
         self._patience_s = patience_s
-        self._options = dict(options or {})
-        self._opened: _Opened | None = None
+        self._options = {"connect_timeout": max(2, round(patience_s)), **(options or {})}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_open = False
+        self._idle: list[AsyncConnection[Any]] = []
+        self._slots = asyncio.Semaphore(max_connections)
+        self._preparing = asyncio.Lock()
+        self._is_prepared = False
 
-    async def run(self, work: Callable[[AsyncConnection[Any], int], Awaitable[T]]) -> T:
+    async def run(self, work: Work[T]) -> T:
         """Run work on a connection, again when the connection broke; it is told which attempt it is.
 
-        A caller that is cancelled does not wait for the work, which is done to its end all the same: a
-        connection whose return to the pool is cancelled would be lost to it.
+        A caller that is cancelled does not wait for the work, which is done to its end all the same.
 
         Raises:
             StoreError: the database refused, or could not be reached for ``patience_s``.
         """
+        self._is_open = True
         task = asyncio.get_running_loop().create_task(self._run(work))
         try:
             return await asyncio.shield(task)
@@ -85,65 +83,89 @@ class PostgresPool:
             task.add_done_callback(_forget)
             raise
 
-    async def _run(self, work: Callable[[AsyncConnection[Any], int], Awaitable[T]]) -> T:
+    async def ready(self) -> None:
+        """Return once what the work needs is there."""
+
+        async def nothing(connection: AsyncConnection[Any], attempt: int) -> None:
+            return None
+
+        await self.run(nothing)
+
+    async def close(self) -> None:
+        """Close the connections; the next use opens others."""
+        self._is_open = False  # a connection that is under way is closed when it comes back
+        if self._loop is asyncio.get_running_loop():
+            await self._close_idle()
+
+    # -- attempts ------------------------------------------------------------------------
+
+    async def _run(self, work: Work[T]) -> T:
         import psycopg
-        from psycopg_pool import PoolTimeout
 
         loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop = loop
+            self._forget_all()
         deadline = loop.time() + self._patience_s
         attempt, pause = 0, _FIRST_PAUSE_S
         while True:
-            left = max(0.1, deadline - loop.time())
             try:
-                pool = await self._pool()
-                async with pool.connection(timeout=left) as connection:
-                    return await work(connection, attempt)
-            except (psycopg.Error, PoolTimeout) as error:
+                async with self._slots:
+                    return await self._attempt(work, attempt)
+            except (psycopg.Error, OSError) as error:
                 if not _is_passing(error) or loop.time() + pause > deadline:
                     raise _store_error(error) from error
+            await self._close_idle()  # what broke one connection has most likely broken the others
             attempt += 1
             # spread out: every worker of a restarted server comes back at once
             await asyncio.sleep(pause * (0.5 + random.random()))
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
-    async def close(self) -> None:
-        """Close the connections; the next use opens others."""
-        opened, self._opened = self._opened, None
-        if opened is not None and opened.loop is asyncio.get_running_loop():
-            with contextlib.suppress(Exception):
-                await (await opened.pool).close()
+    async def _attempt(self, work: Work[T], attempt: int) -> T:
+        connection = self._idle.pop() if self._idle else await self._connect()
+        try:
+            if not self._is_prepared:
+                async with self._preparing:
+                    if not self._is_prepared:
+                        await self._prepare(connection)
+                        self._is_prepared = True
+            result = await work(connection, attempt)
+        except BaseException:
+            await self._give_back(connection)
+            raise
+        await self._give_back(connection)
+        return result
 
-    async def _pool(self) -> AsyncConnectionPool[Any]:
-        loop = asyncio.get_running_loop()
-        opened = self._opened
-        if opened is None or opened.loop is not loop or (opened.pool.done() and opened.pool.exception()):
-            opened = self._opened = _Opened(loop, loop.create_task(self._open()))
-        return await asyncio.shield(opened.pool)
-
-    async def _open(self) -> AsyncConnectionPool[Any]:
+    async def _connect(self) -> AsyncConnection[Any]:
         import psycopg
-        from psycopg_pool import AsyncConnectionPool
 
-        kwargs = {"autocommit": True, **self._options}
-        async with await psycopg.AsyncConnection.connect(self._dsn, **kwargs) as connection:
-            await migrate(connection, self.schema)
-        pool = AsyncConnectionPool(
-            self._dsn,
-            kwargs=kwargs,
-            min_size=1,
-            max_size=max(1, self._max),
-            open=False,
-            configure=_configure,
-            name="rulvar",
-            reconnect_timeout=2,
-        )
-        await pool.open()
-        return pool
+        connection = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True, **self._options)
+        # a statement that is prepared while a table is small must not scan it once it is large
+        await connection.execute("SET enable_seqscan = off")
+        return connection
 
+    async def _give_back(self, connection: AsyncConnection[Any]) -> None:
+        from psycopg.pq import TransactionStatus
 
-async def _configure(connection: AsyncConnection[Any]) -> None:
-    # a statement that is prepared while a table is small must not scan it once it is large
-    await connection.execute("SET enable_seqscan = off")
+        is_idle = connection.info.transaction_status == TransactionStatus.IDLE
+        if connection.closed or not is_idle or not self._is_open:
+            with contextlib.suppress(Exception):
+                await connection.close()
+        else:
+            self._idle.append(connection)
+
+    async def _close_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            with contextlib.suppress(Exception):
+                await connection.close()
+
+    def _forget_all(self) -> None:
+        """Start anew: connections and locks belong to the event loop in which they were made."""
+        self._idle = []
+        self._slots = asyncio.Semaphore(self._max)
+        self._preparing = asyncio.Lock()
+        self._is_prepared = False
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
@@ -151,28 +173,29 @@ def _forget(task: asyncio.Task[Any]) -> None:
         task.exception()  # nobody waits for it any more
 
 
-def _require_driver() -> None:
+def require_driver() -> None:
+    """Refuse to go on without the extra.
+
+    Raises:
+        ConfigError: psycopg is not installed.
+    """
     try:
         import psycopg
-        import psycopg_pool
     except ImportError:
         raise ConfigError(
             "PostgreSQL needs the extra 'postgres': pip install 'rulvar[postgres]'",
             data={"extra": "postgres"},
         ) from None
-    del psycopg, psycopg_pool
+    del psycopg
 
 
 def _is_passing(error: Exception) -> bool:
     """Whether trying again may help: the connection broke, the server restarts, or two transactions met."""
     import psycopg
-    from psycopg_pool import PoolTimeout
 
     state = getattr(error, "sqlstate", None)
-    if isinstance(error, PoolTimeout):
-        return True
     if state is None:  # no answer from the server
-        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, OSError))
     return state[:2] in ("08", "40") or state in ("57P01", "57P02", "57P03", "53300", "55P03")
 
 

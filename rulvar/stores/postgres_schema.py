@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from rulvar.errors import ConfigError
 
-__all__ = ["VERSION", "migrate"]
+__all__ = ["VERSION", "migrate", "quoted_schema"]
+
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 _MIGRATIONS = (
     """
@@ -51,6 +54,20 @@ _MIGRATIONS = (
     """,
 )
 VERSION = len(_MIGRATIONS)
+
+
+def quoted_schema(name: str) -> str:
+    """Return a schema's name as SQL takes it.
+
+    Raises:
+        ConfigError: not 1 to 63 characters of ``a-z 0-9 _``.
+    """
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return f'"{name}"'
+    raise ConfigError(
+        f"schema={name!r}: use 1 to 63 characters of a-z 0-9 _, not starting with a digit",
+        data={"field": "schema"},
+    )
 
 
 async def migrate(connection: Any, schema: str) -> None:

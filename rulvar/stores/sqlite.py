@@ -67,7 +67,7 @@ class SqliteStore:
         def work(connection: sqlite3.Connection) -> list[JournalEntry]:
             rows = connection.execute(
                 "SELECT line, seq FROM rulvar_entries WHERE run_id = ? ORDER BY seq", (run_id,)
-            )
+            ).fetchall()  # an error below must not keep the statement, and with it the file, open
             return [decode_row(line, run_id, seq) for line, seq in rows]
 
         return await self._thread.read(work)
@@ -128,7 +128,7 @@ class SqliteStore:
         """Return every meta row, ordered by run id."""
 
         def work(connection: sqlite3.Connection) -> list[RunMeta]:
-            rows = connection.execute("SELECT run_id, meta FROM rulvar_metas ORDER BY run_id")
+            rows = connection.execute("SELECT run_id, meta FROM rulvar_metas ORDER BY run_id").fetchall()
             return [decode_meta(meta, f"{self.path}, run {run_id}") for run_id, meta in rows]
 
         return await self._thread.read(work)

@@ -10,7 +10,7 @@ from rulvar.errors import ConfigError
 from rulvar.machines.app import definition_of
 from rulvar.machines.view import RunView
 
-__all__ = ["Coverage", "coverage", "view_of"]
+__all__ = ["Coverage", "coverage", "executed_and_parked", "view_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +58,9 @@ def coverage(runs: Iterable[Any], machine: Any) -> Coverage:
         for node in view_of(run, f"coverage runs[{number}]").tree():
             if node.workflow != definition.name:
                 continue
-            executed.update(dict.fromkeys(node.path))
-            for event in node.trace:
-                if event.type == "run.settled":
-                    parked.update(dict.fromkeys(event.get("availableTransitions") or ()))
+            ran, offered = executed_and_parked(node)
+            executed.update(ran)
+            parked.update(offered)
     parks = list(dict.fromkeys(item.name for item in definition.transitions if item.wait))
     return Coverage(
         workflow=definition.name,
@@ -72,6 +71,15 @@ def coverage(runs: Iterable[Any], machine: Any) -> Coverage:
         parked_on=[name for name in parks if name in parked],
         missing_parks=[name for name in parks if name not in parked],
     )
+
+
+def executed_and_parked(node: RunView) -> tuple[dict[str, None], dict[str, None]]:
+    """Return the transitions that a run executed, and the wait transitions that it was offered, in order."""
+    parked: dict[str, None] = {}
+    for event in node.trace:
+        if event.type == "run.settled":
+            parked.update(dict.fromkeys(event.get("availableTransitions") or ()))
+    return dict.fromkeys(node.path), parked
 
 
 def view_of(run: Any, what: str) -> RunView:

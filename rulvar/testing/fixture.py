@@ -26,12 +26,14 @@ __all__ = [
     "FixtureRecorder",
     "FixtureReplayer",
     "ToolFixture",
+    "ToolRecording",
     "load_fixture",
     "may_record",
     "plan_fixture",
 ]
 
 CI, RECORD = "CI", "RULVAR_RECORD"
+MODEL = "model:"
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 
 
@@ -42,7 +44,9 @@ class Boundary:
     ids: frozenset[str] | None
 
     def holds(self, tool_id: str) -> bool:
-        """Whether a tool's calls are recorded or replayed."""
+        """Whether a tool's calls, or a model's turns (``model:<adapter id>``), are recorded or replayed."""
+        if tool_id.startswith(MODEL):
+            return self.ids is not None and (tool_id in self.ids or "model" in self.ids)
         return self.ids is None or tool_id in self.ids
 
 
@@ -235,11 +239,50 @@ class FixturePlan:
     replayer: FixtureReplayer | None = None
     recorder: FixtureRecorder | None = None
     save_to: Path | None = None
+    boundary: Boundary = Boundary(frozenset())
+
+    def holds(self, tool_id: str) -> bool:
+        """Whether a tool or model takes part."""
+        return self.boundary.holds(tool_id)
 
     @property
     def interceptors(self) -> tuple[Any, ...]:
         """The interceptor, if there is one."""
         return tuple(item for item in (self.replayer, self.recorder) if item is not None)
+
+
+class ToolRecording(os.PathLike[str]):
+    """A fixture file whose recording is decided elsewhere, for instance by the options of pytest.
+
+    Args:
+        mode: ``once`` records a missing file, ``all`` records anew, ``none`` never records.
+        draft: where a recording is written; the file itself unless given.
+        hint: how to record it, for the message when it is missing and may not be recorded.
+    """
+
+    def __init__(self, path: Path, mode: str, draft: Path | None = None, hint: str = "") -> None:
+        self.path = path
+        self.mode = mode
+        self.draft = draft or path
+        self._hint = hint
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def plan(self, boundary: Boundary) -> FixturePlan:
+        """Return what a run does about the file.
+
+        Raises:
+            ConfigError: it is missing and may not be recorded.
+        """
+        if self.mode != "all" and self.path.exists():
+            return FixturePlan(replayer=FixtureReplayer(load_fixture(self.path), boundary), boundary=boundary)
+        if self.mode == "none":
+            raise ConfigError(
+                f"no fixture at {self.path.absolute()}, and nothing is recorded here{self._hint}",
+                data={"field": "fixture", "file": str(self.path)},
+            )
+        return FixturePlan(recorder=FixtureRecorder(boundary), save_to=self.draft, boundary=boundary)
 
 
 def plan_fixture(
@@ -268,12 +311,12 @@ def plan_fixture(
         )
     boundary = _boundary(replay_tools, bool(given))
     if fixture is not None:
-        return _fixture_plan(Path(fixture), boundary)
+        return _fixture_file(fixture).plan(boundary)
     if replay is not None:
-        return FixturePlan(replayer=FixtureReplayer(load_fixture(replay), boundary))
+        return FixturePlan(replayer=FixtureReplayer(load_fixture(replay), boundary), boundary=boundary)
     if record is not None:
         path = None if record is True else Path(record)
-        return FixturePlan(recorder=FixtureRecorder(boundary), save_to=path)
+        return FixturePlan(recorder=FixtureRecorder(boundary), save_to=path, boundary=boundary)
     return FixturePlan()
 
 
@@ -283,16 +326,11 @@ def may_record(environ: Mapping[str, str] = os.environ) -> bool:
     return not in_ci or environ.get(RECORD, "").strip().lower() not in _FALSE
 
 
-def _fixture_plan(path: Path, boundary: Boundary) -> FixturePlan:
-    if path.exists():
-        return FixturePlan(replayer=FixtureReplayer(load_fixture(path), boundary))
-    if not may_record():
-        raise ConfigError(
-            f"no fixture at {path.absolute()}, and this is CI, where a missing fixture is not recorded: record it "
-            f"locally and commit it, or set {RECORD}=1 to record it here",
-            data={"field": "fixture", "file": str(path)},
-        )
-    return FixturePlan(recorder=FixtureRecorder(boundary), save_to=path)
+def _fixture_file(fixture: str | os.PathLike[str]) -> ToolRecording:
+    if isinstance(fixture, ToolRecording):
+        return fixture
+    hint = f", because this is CI: record it locally and commit it, or set {RECORD}=1 to record it here"
+    return ToolRecording(Path(fixture), "once" if may_record() else "none", hint=hint)
 
 
 def _boundary(tools: str | Iterable[Any], is_used: bool) -> Boundary:

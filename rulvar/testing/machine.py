@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.outcome import Outcome, Pending
@@ -22,7 +22,7 @@ from rulvar.errors import (
     ToolFailedError,
     TransitionError,
 )
-from rulvar.machines.app import App
+from rulvar.machines.app import App, definition_of
 from rulvar.machines.fold import fold_run
 from rulvar.machines.hitl import HITL
 from rulvar.machines.mentions import Mentions, find_mentions
@@ -35,7 +35,7 @@ from rulvar.testing.fixture import FixturePlan, plan_fixture
 from rulvar.testing.model_boundary import bound_models
 from rulvar.testing.run import TestRun
 
-__all__ = ["TestBench", "root_cause", "run_workflow"]
+__all__ = ["RunWatcher", "TestBench", "root_cause", "run_workflow"]
 
 RUN_ID = "test-run"
 _WRAPPERS = (ChildWorkflowError, OutcomeUnknownError, ToolFailedError, TransitionError)
@@ -101,6 +101,14 @@ async def run_workflow(
         options=options,
     )
     return await bench.start(answers)
+
+
+@runtime_checkable
+class RunWatcher(Protocol):
+    """An engine observer that is shown the run tree of every test run."""
+
+    def run_ended(self, view: RunView) -> None:
+        """See a run that has ended or waits."""
 
 
 class TestBench:
@@ -170,7 +178,11 @@ class TestBench:
     async def view(self) -> RunView:
         """Return the run tree as the journal tells it."""
         entries = await self.store.load(self.run_id)
-        return fold_run(entries, self.run_id, await self.store.load_meta(self.run_id))
+        view = fold_run(entries, self.run_id, await self.store.load_meta(self.run_id))
+        view.definition = definition_of(self.workflow)
+        for node in view.tree()[1:]:
+            node.definition = definition_of(self._mentions.workflow(node.workflow))
+        return view
 
     def builtin_apps(self) -> tuple[App, ...]:
         """Return the apps that every run knows."""
@@ -217,6 +229,9 @@ class TestBench:
                 recordings.save(self.plan.save_to)
         if self.plan.replayer is not None and outcome.status == "ok":
             self.plan.replayer.check_used_up()
+        for observer in self.engine.observers:
+            if isinstance(observer, RunWatcher):
+                observer.run_ended(view)
         failure = None if handle._run is None else handle._run.failure
         return TestRun(
             outcome=outcome,
@@ -293,6 +308,8 @@ def _names(mentions: Mentions) -> set[str]:
 
 def root_cause(failure: BaseException | None) -> BaseException | None:
     """Return what a body or a tool raised, without the errors that rulvar put around it."""
-    while isinstance(failure, _WRAPPERS) and failure.__cause__ is not None:
+    seen: set[int] = set()
+    while isinstance(failure, _WRAPPERS) and failure.__cause__ is not None and id(failure) not in seen:
+        seen.add(id(failure))
         failure = failure.__cause__
     return failure

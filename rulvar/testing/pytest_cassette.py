@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.errors import ConfigError
-from rulvar.testing.pytest_names import RECORD_MODES
+from rulvar.testing.pytest_names import RECORD_MODES, STARTED
 from rulvar.testing.recorder import RecordedAdapters, record
 from rulvar.testing.replayer import replay
 
@@ -146,8 +146,6 @@ def open_cassette(request: pytest.FixtureRequest) -> PytestCassette:
 
 
 def _run_started(config: pytest.Config) -> float:
-    from rulvar.testing.pytest_plugin import STARTED
-
     return config.stash[STARTED]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rulvar.testing.pytest_names import RECORD_MODES, STARTED_INPUT, WORKER_OUTPUT
+from rulvar.testing.pytest_names import RECORD_MODES, SESSION, STARTED, STARTED_INPUT, WORKER_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from rulvar.testing.engine import TestEngine
     from rulvar.testing.pytest_cassette import PytestCassette
 
-STARTED = pytest.StashKey[float]()
-"""When the run began, in seconds since the epoch; the same in every worker."""
-
-_SESSION = "rulvar-session"
 _SHAKE = "rulvar-shake"
 _MARKERS = (
     'rulvar_cassette(name=None, *, record_mode=None): the cassette of the test: a name under "cassettes/", and '
@@ -107,12 +103,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def start_session(config: pytest.Config) -> Any:
     """Return what watches this pytest run; it is started when the first option or fixture needs it."""
-    session = config.pluginmanager.get_plugin(_SESSION)
+    session = config.pluginmanager.get_plugin(SESSION)
     if session is None:
         from rulvar.testing.pytest_session import ReplaySession
 
         session = ReplaySession(config)
-        config.pluginmanager.register(session, _SESSION)
+        config.pluginmanager.register(session, SESSION)
     return session
 
 

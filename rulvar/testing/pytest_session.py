@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -30,10 +30,14 @@ from rulvar.testing.report import (
     ReplayReport,
     TestOutcome,
     TestReport,
+    WarningReport,
     relative_path,
     write_report,
 )
 from rulvar.testing.strict import NetworkGuard, admit_offline
+
+if TYPE_CHECKING:
+    from rulvar.testing.shake.report import ShakeMove
 
 __all__ = ["PASSED", "ReplaySession"]
 
@@ -89,6 +93,20 @@ class ReplaySession:
         """Take over the tests of a worker."""
         for started, wire in decode_json(sent):
             self._tests.append((started, msgspec.convert(wire, TestReport)))
+
+    def note_moves(self, moves: Iterable[ShakeMove]) -> None:
+        """Add what a shake found to the warnings of its tests."""
+        noted: dict[str | None, list[WarningReport]] = {}
+        for move in moves:
+            if move.site is not None:
+                warning = WarningReport(
+                    file=move.site.file, line=move.site.line, code="shake", message=move.sentence
+                )
+                noted.setdefault(move.test, []).append(warning)
+        self._tests = [
+            (started, msgspec.structs.replace(test, warnings=(*test.warnings, *noted.get(test.node_id, ()))))
+            for started, test in self._tests
+        ]
 
     # -- a test --------------------------------------------------------------------------
 

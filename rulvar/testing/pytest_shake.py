@@ -16,7 +16,7 @@ from rulvar.contracts.ports.observer import CallRecord, RunRecord, SegmentRecord
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.engine.ambient import install_observer, uninstall_observer
 from rulvar.errors import ConfigError
-from rulvar.testing.pytest_names import SHAKE_FOLDER
+from rulvar.testing.pytest_names import SESSION, SHAKE_FOLDER
 from rulvar.testing.shake.arguments import round_arguments
 from rulvar.testing.shake.files import RoundTask, read_task, write_task
 from rulvar.testing.shake.report import ShakeReport
@@ -98,9 +98,9 @@ class ShakeSession(_Watcher):
         """Tell a worker where it leaves what it kept."""
         node.workerinput[SHAKE_FOLDER] = str(self._folder)
 
-    @pytest.hookimpl(trylast=True)
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Shake what was kept, or leave it for the controller."""
+        """Shake what was kept, or leave it for the controller; the replay report is written after this."""
         worker = getattr(self._config, "workerinput", None)
         if worker is not None:
             task = RoundTask(number=0, root="", home={}, recorded=self._recorded)
@@ -113,10 +113,17 @@ class ShakeSession(_Watcher):
             pytest.ExitCode.USAGE_ERROR,
         ):
             return
-        self._report = self._shake()
+        try:
+            self._report = self._shake()
+        except KeyboardInterrupt:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+            return
         if not self._report.runs:
             self._problem = "no run could be compared"
         self._write_report()
+        watching = self._config.pluginmanager.get_plugin(SESSION)
+        if watching is not None:
+            watching.note_moves(self._report.moves)
         if (self._report.moves or self._problem) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -23,8 +23,6 @@ from rulvar.contracts.ports.tools import Handler, Proceed
 from rulvar.errors import (
     CallTimeoutError,
     ControlFlow,
-    GuardBlockedError,
-    GuardUnavailableError,
     InvalidInputError,
     InvalidOutputError,
     NonSerializableValueError,
@@ -36,8 +34,9 @@ from rulvar.errors import (
 )
 from rulvar.tools.deadline import Deadline
 from rulvar.tools.grants import missing_grant
+from rulvar.tools.guards import Refused, check_guards
 from rulvar.tools.injection import ToolContext
-from rulvar.tools.tool import Guard, ModelRetry, Tool, ToolRefusal
+from rulvar.tools.tool import ModelRetry, Tool, ToolRefusal
 
 __all__ = ["Purse", "ToolRun", "ToolTask", "release_envelope", "run_tool_task"]
 
@@ -102,12 +101,6 @@ class ToolRun:
     interrupted: BaseException | None = None
 
 
-class _Refused(Exception):
-    def __init__(self, error: RulvarError, exception: BaseException | None = None) -> None:
-        self.error = error
-        self.exception = exception
-
-
 async def run_tool_task(task: ToolTask) -> ToolRun:
     """Run one call through the pipeline."""
     execution = _Execution(task)
@@ -116,8 +109,8 @@ async def run_tool_task(task: ToolTask) -> ToolRun:
         if task.gate is not None:
             refusal = await task.gate()
             if refusal is not None:
-                raise _Refused(refusal)
-    except _Refused as refused:
+                raise Refused(refusal)
+    except Refused as refused:
         return execution.not_started(refused.error)
     except BaseException:
         execution.withdraw()
@@ -129,15 +122,15 @@ async def run_tool_task(task: ToolTask) -> ToolRun:
 
 
 def _precheck(task: ToolTask) -> None:
-    """Raise _Refused when the call may not even be looked at."""
+    """Raise Refused when the call may not even be looked at."""
     tool = task.tool
     if task.context.signal.is_set():
-        raise _Refused(
+        raise Refused(
             ToolCancelledError(f"tool {tool.id} was cancelled before it began", data={"tool": tool.id})
         )
     missing = missing_grant(task.grants, tool)
     if missing is not None:
-        raise _Refused(
+        raise Refused(
             PermissionDeniedError(
                 f"tool {tool.id} is denied: the grant {missing!r} is not given",
                 data={"tool": tool.id, "missing": missing},
@@ -145,37 +138,12 @@ def _precheck(task: ToolTask) -> None:
         )
     issues = tool.parameters.issues(task.arguments)
     if issues:
-        raise _Refused(
+        raise Refused(
             InvalidInputError(
                 f"arguments of tool {tool.id} do not fit: {_first(issues, 'args')}",
                 data={"tool": tool.id, "issues": [issue.to_wire() for issue in issues]},
             )
         )
-
-
-async def _check(tool: Tool, guards: Sequence[Guard], value: Any, context: ToolContext, side: str) -> None:
-    """Ask guards side by side; all are asked, and any that breaks blocks the call."""
-    if not guards:
-        return
-    answers = await asyncio.gather(*(_ask(guard, value, context) for guard in guards), return_exceptions=True)
-    for answer in answers:
-        if isinstance(answer, ControlFlow | asyncio.CancelledError):
-            raise answer
-    data = {"tool": tool.id, "side": side}
-    broken = next((answer for answer in answers if isinstance(answer, BaseException)), None)
-    if broken is not None:
-        raise _Refused(GuardUnavailableError(f"an {side} guard of tool {tool.id} failed", data=data), broken)
-    for answer in answers:
-        if answer is True or answer is None:
-            continue
-        reason = f": {answer}" if isinstance(answer, str) else ""
-        raise _Refused(GuardBlockedError(f"an {side} guard blocked tool {tool.id}{reason}", data=data))
-
-
-async def _ask(guard: Guard, value: Any, context: ToolContext) -> Any:
-    parameters = inspect.signature(guard).parameters
-    answer: Any = guard(value, context) if len(parameters) > 1 else guard(value)
-    return await answer if inspect.isawaitable(answer) else answer
 
 
 # -- the tool and what comes after -----------------------------------------------------------
@@ -197,10 +165,10 @@ class _Execution:
         deadline = Deadline(task.clock, self.tool.timeout)
         try:
             with deadline:
-                await _check(self.tool, self.tool.guards.input, task.arguments, task.context, "input")
+                await check_guards(self.tool, self.tool.guards.input, task.arguments, task.context, "input")
                 self._reserve()
                 return await self._returned(await self._intercepted()())
-        except _Refused as refused:
+        except Refused as refused:
             return self.not_started(refused.error, refused.exception)
         except ControlFlow:
             self._settle(0, 0, "not_started")
@@ -226,7 +194,7 @@ class _Execution:
             try:
                 self.task.purse.reserve(self.tool.cost_micros)
             except RulvarError as error:
-                raise _Refused(error) from None
+                raise Refused(error) from None
         self.started = True
 
     def _intercepted(self) -> Proceed:
@@ -279,8 +247,8 @@ class _Execution:
             return ToolRun(receipt=receipt, envelope=raw, raw=raw)
         try:
             envelope = _checked(self.tool, raw)
-            await _check(self.tool, self.tool.guards.output, envelope.data, self.task.context, "output")
-        except _Refused as refused:
+            await check_guards(self.tool, self.tool.guards.output, envelope.data, self.task.context, "output")
+        except Refused as refused:
             return ToolRun(receipt=receipt, error=refused.error, raw=raw, exception=refused.exception)
         return ToolRun(receipt=replace(receipt, disclosure="released"), envelope=envelope, raw=raw)
 
@@ -371,7 +339,7 @@ def release_envelope(tool: Tool, raw: ToolEnvelope, receipt: Receipt) -> ToolRun
     try:
         plain = decode_envelope(journal_value(raw.to_wire(), f"tool {tool.id}"), f"tool {tool.id} result")
         envelope = _checked(tool, plain)
-    except _Refused as refused:
+    except Refused as refused:
         return ToolRun(receipt=receipt, error=refused.error, raw=raw)
     except NonSerializableValueError as refusal:
         return ToolRun(receipt=receipt, error=refusal, raw=raw)
@@ -391,7 +359,7 @@ def _checked(tool: Tool, raw: ToolEnvelope) -> ToolEnvelope:
         return raw
     issues = tool.result.issues(raw.data)
     if issues:
-        raise _Refused(
+        raise Refused(
             InvalidOutputError(
                 f"the result of tool {tool.id} does not fit its result_schema: {_first(issues, 'data')}",
                 data={"tool": tool.id, "issues": [issue.to_wire() for issue in issues]},

@@ -49,7 +49,7 @@ def read_signature(function: Callable[..., Any], name: str, parameters: Any = No
     Raises:
         ConfigError: a parameter that cannot be told to a model; names it.
     """
-    hints = _hints(function)
+    hints = _hints(function, name)
     declared = list(inspect.signature(function).parameters.values())
     context = next((p.name for p in declared if hints.get(p.name) is ToolContext), None)
     injected = {p.name: p.default for p in declared if isinstance(p.default, Injected)}
@@ -75,9 +75,29 @@ def is_object_type(kind: Any) -> bool:
     )
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    """Return the types of a function's parameters; what it returns does not matter here."""
     target = function if inspect.isroutine(function) else type(function).__call__
-    return typing.get_type_hints(target, include_extras=True)
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except NameError:
+        pass
+    hints: dict[str, Any] = {}
+    for parameter, annotation in getattr(target, "__annotations__", {}).items():
+        if parameter == "return":
+            continue
+        if not isinstance(annotation, str):
+            hints[parameter] = annotation
+            continue
+        try:
+            hints[parameter] = eval(annotation, getattr(target, "__globals__", {}))
+        except NameError as error:
+            raise ConfigError(
+                f"tool {name!r}: the type of parameter {parameter!r} cannot be found ({error}); define it at the "
+                "top of a module, or pass parameters=",
+                data={"field": parameter},
+            ) from None
+    return hints
 
 
 def _signature_contract(told: list[inspect.Parameter], hints: Mapping[str, Any], name: str) -> SchemaContract:

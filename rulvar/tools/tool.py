@@ -107,6 +107,11 @@ class Tool(Generic[Parameters, ValueOut]):
             raise ConfigError(
                 f"tool name {self.name!r}: use 1 to 64 characters of a-z A-Z 0-9 _ -", data={"field": "name"}
             )
+        if self.risk is not None and self.risk not in get_args(Risk):
+            raise ConfigError(
+                f"tool {self.name!r}: risk {self.risk!r} is not one of {', '.join(get_args(Risk))}",
+                data={"field": "risk"},
+            )
         if not self.id:
             object.__setattr__(self, "id", self.name)
         problem = _problem(self)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.errors import ConfigError, StoreError
 from rulvar.stores.postgres_pool import PostgresPool
+from rulvar.stores.postgres_schema import migrate, quoted_schema
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -84,7 +85,13 @@ class PostgresLimiter:
 
     def __init__(self, dsn: str, limits: Mapping[str, CallLimit], *, schema: str = "rulvar") -> None:
         self.limits = dict(limits)
-        self._pool = PostgresPool(dsn, schema=schema, max_connections=4, patience_s=10.0)
+        self._schema = quoted_schema(schema)
+        self._pool = PostgresPool(
+            dsn,
+            prepare=lambda connection: migrate(connection, self._schema),
+            max_connections=4,
+            patience_s=10.0,
+        )
 
     @contextlib.asynccontextmanager
     async def slot(self, adapter_id: str) -> AsyncIterator[None]:
@@ -160,4 +167,4 @@ class PostgresLimiter:
         return await self._pool.run(work)
 
     def _sql(self, query: str) -> str:
-        return query.format(s=self._pool.schema)
+        return query.format(s=self._schema)

@@ -6,10 +6,9 @@ never hands out two of them at a time; the store's lease holds even where the qu
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -18,14 +17,17 @@ from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.keys import KeyProvider
 from rulvar.contracts.ports.queue import Submission
 from rulvar.errors import ConfigError, RulvarError, StoreError
+from rulvar.stores.postgres_pool import PostgresPool
 from rulvar.stores.sealed import Seal
 
 if TYPE_CHECKING:
     from procrastinate import App
+    from psycopg import AsyncConnection
 
 __all__ = ["TASK", "ProcrastinateQueue", "is_passing"]
 
 TASK = "rulvar.run"
+_SERVING_CONNECTIONS = 4
 _SCHEMA_LOCK = 0x72756C766172  # "rulvar"
 
 
@@ -35,7 +37,9 @@ class ProcrastinateQueue:
     Args:
         dsn: a libpq connection string or URI; the store's database, or another one.
         name: workers serve one queue; several of them may share a database.
-        max_connections: how many connections this queue may have open.
+        max_connections: how many connections this queue may have open to submit runs; a worker has
+            others of its own.
+        patience_s: for how long a call is tried again while the server is away, before StoreError.
         keys: seals what jobs carry (arguments, answers); run ids stay readable.
 
     Raises:
@@ -43,20 +47,23 @@ class ProcrastinateQueue:
     """
 
     def __init__(
-        self, dsn: str, *, name: str = "rulvar", max_connections: int = 4, keys: KeyProvider | None = None
+        self,
+        dsn: str,
+        *,
+        name: str = "rulvar",
+        max_connections: int = 4,
+        patience_s: float = 10.0,
+        keys: KeyProvider | None = None,
     ) -> None:
-        if not isinstance(dsn, str) or not dsn:
-            raise ConfigError("dsn: expected a PostgreSQL connection string", data={"field": "dsn"})
         if not isinstance(name, str) or not name:
             raise ConfigError("name: expected a non-empty string", data={"field": "name"})
+        _require_procrastinate()
         self.dsn = dsn
         self.name = name
-        self._max = max_connections
         self._seal = None if keys is None else Seal(keys)
-        self._app: App | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._opening = asyncio.Lock()
-        _require_driver()
+        self._pool = PostgresPool(
+            dsn, prepare=_make_tables, max_connections=max_connections, patience_s=patience_s
+        )
 
     async def submit(self, submission: Submission, *, connection: Any = None, priority: int = 0) -> None:
         """Have a run started; see ``RunQueue.submit``."""
@@ -65,18 +72,12 @@ class ProcrastinateQueue:
 
     async def wake(self, run_id: str, *, connection: Any = None) -> None:
         """Have a run resumed; one that is to be resumed already is resumed once."""
-        from procrastinate.exceptions import AlreadyEnqueued
-
-        check_run_id(run_id)
-        with contextlib.suppress(AlreadyEnqueued):
-            await self._defer({"run_id": run_id, "again": True}, connection, queueing_lock=f"wake {run_id}")
+        payload = {"run_id": check_run_id(run_id), "again": True}
+        await self._defer(payload, connection, queueing_lock=f"wake {run_id}")
 
     async def adopt(self, run_id: str) -> None:
         """Have a run resumed whose owner is gone, unless it has ended or is to be resumed already."""
-        from procrastinate.exceptions import AlreadyEnqueued
-
-        with contextlib.suppress(AlreadyEnqueued):
-            await self._defer({"run_id": check_run_id(run_id)}, None, queueing_lock=f"wake {run_id}")
+        await self._defer({"run_id": check_run_id(run_id)}, None, queueing_lock=f"wake {run_id}")
 
     async def answer(self, run_id: str, key: str, value: Any) -> None:
         """Have a wait answered as soon as nobody drives the run."""
@@ -88,52 +89,42 @@ class ProcrastinateQueue:
         One that waits in the queue is not started; one that a worker drives is cancelled there. A run
         that is suspended has no job: it stays as it is until it is resumed.
         """
-        app = await self.app()
+        check_run_id(run_id)
         found = 0
-        for job in await app.job_manager.list_jobs_async(queue=self.name, lock=check_run_id(run_id)):
-            if job.status in ("todo", "doing") and job.id is not None:
-                found += bool(await app.job_manager.cancel_job_by_id_async(job.id, abort=True))
+        async with self.serving() as app:
+            for job in await app.job_manager.list_jobs_async(queue=self.name, lock=run_id):
+                if job.status in ("todo", "doing") and job.id is not None:
+                    found += bool(await app.job_manager.cancel_job_by_id_async(job.id, abort=True))
         return found
 
     async def close(self) -> None:
         """Close the connections; the next use opens others."""
-        app, self._app = self._app, None
-        if app is not None and self._loop is asyncio.get_running_loop():
-            await app.close_async()
+        await self._pool.close()
 
-    async def app(self) -> App:
-        """Return the open procrastinate app, whose tables exist."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._app, self._loop, self._opening = None, loop, asyncio.Lock()
-        async with self._opening:
-            if self._app is None:
-                self._app = await self._open()
-            return self._app
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[App]:
+        """Open the procrastinate app for as long as jobs are served.
 
-    async def _open(self) -> App:
-        from procrastinate import App, PsycopgConnector
+        Raises:
+            StoreError: the database cannot be reached.
+        """
         from procrastinate.exceptions import ConnectorException
 
-        app = App(connector=PsycopgConnector(conninfo=self.dsn, min_size=1, max_size=self._max))
+        await self._pool.ready()
+        app = self._new_app()
         try:
             await app.open_async()
-            if not await app.check_connection_async():
-                await self._make_tables(app)
         except ConnectorException as error:
-            with contextlib.suppress(Exception):
-                await app.close_async()
             raise _unavailable(error) from error
-        return app
+        try:
+            yield app
+        finally:
+            await app.close_async()
 
-    async def _make_tables(self, app: App) -> None:
-        import psycopg
+    def _new_app(self) -> App:
+        from procrastinate import App, PsycopgConnector
 
-        async with await psycopg.AsyncConnection.connect(self.dsn, autocommit=True) as connection:
-            # several processes may meet here: the tables are made once
-            await connection.execute("SELECT pg_advisory_lock(%s)", (_SCHEMA_LOCK,))
-            if not await app.check_connection_async():
-                await app.schema_manager.apply_schema_async()
+        return App(connector=PsycopgConnector(conninfo=self.dsn, min_size=1, max_size=_SERVING_CONNECTIONS))
 
     async def _defer(
         self,
@@ -143,24 +134,37 @@ class ProcrastinateQueue:
         priority: int = 0,
         queueing_lock: str | None = None,
     ) -> None:
+        import psycopg
         from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 
-        app = await self.app()
         payload = await self._sealed(payload)
-        deferrer = app.configure_task(
-            TASK,
-            queue=self.name,
-            lock=str(payload["run_id"]),
-            queueing_lock=queueing_lock,
-            priority=priority,
-            connection=connection,
-        )
-        try:
-            await deferrer.defer_async(**payload)
-        except AlreadyEnqueued:
-            raise
-        except ConnectorException as error:
-            raise _unavailable(error) from error
+        app = self._new_app()  # never opened: jobs are deferred on connections of the pool, or the caller's
+
+        async def defer(on: Any, attempt: int) -> bool:
+            """Defer the job; say whether one of its queueing lock was there already."""
+            deferrer = app.configure_task(
+                TASK,
+                queue=self.name,
+                lock=str(payload["run_id"]),
+                queueing_lock=queueing_lock,
+                priority=priority,
+                connection=on,
+            )
+            try:
+                await deferrer.defer_async(**payload)
+            except AlreadyEnqueued:
+                return True
+            except ConnectorException as error:
+                if connection is None and isinstance(error.__cause__, psycopg.Error):
+                    raise error.__cause__ from None  # the pool knows which of them pass
+                raise _unavailable(error) from error
+            return False
+
+        if connection is None:
+            await self._pool.run(defer)
+        else:
+            await self._pool.ready()
+            await defer(connection, 0)
 
     async def _sealed(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         if self._seal is None:
@@ -205,12 +209,30 @@ def _unavailable(error: Exception) -> StoreError:
     )
 
 
-def _require_driver() -> None:
+async def _make_tables(connection: AsyncConnection[Any]) -> None:
+    from procrastinate.schema import SchemaManager
+
+    if await _has_tables(connection):
+        return
+    async with connection.transaction():
+        # several processes may meet here: the tables are made once
+        await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
+        if not await _has_tables(connection):
+            await connection.execute(SchemaManager.get_schema())
+
+
+async def _has_tables(connection: AsyncConnection[Any]) -> bool:
+    found = await connection.execute(
+        "SELECT 1 FROM pg_class WHERE relname = 'procrastinate_jobs' AND pg_table_is_visible(oid)"
+    )
+    return await found.fetchone() is not None
+
+
+def _require_procrastinate() -> None:
     try:
         import procrastinate
-        import psycopg
     except ImportError:
         raise ConfigError(
             "workers need the extra 'postgres': pip install 'rulvar[postgres]'", data={"extra": "postgres"}
         ) from None
-    del procrastinate, psycopg
+    del procrastinate

@@ -116,7 +116,10 @@ class Worker:
 
     async def _serve(self, until_idle: bool) -> None:
         """Serve with one procrastinate worker until it stops, by itself or because it was told to."""
-        app = await self.queue.app()
+        async with self.queue.serving() as app:
+            await self._serve_on(app, until_idle)
+
+    async def _serve_on(self, app: App, until_idle: bool) -> None:
         self._register(app)
         ttl = self.engine.lease_ttl_s
         serving = app.run_worker_async(
@@ -160,8 +163,7 @@ class Worker:
                 at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=pause)
                 return RetryDecision(retry_at=at)
 
-        if TASK not in app.tasks:
-            app.task(name=TASK, queue=self.queue.name, retry=Again(), pass_context=True)(self._job)
+        app.task(name=TASK, queue=self.queue.name, retry=Again(), pass_context=True)(self._job)
 
     async def _job(self, context: JobContext, /, run_id: str, **payload: Any) -> None:
         from procrastinate.job_context import AbortReason

@@ -21,9 +21,15 @@ from scenario_language import (
 )
 
 from rulvar.contracts.entries import JournalEntry, decode_entry
+from rulvar.contracts.ports.observer import SegmentRecord
+from rulvar.engine.ambient import install_observer, uninstall_observer
 from rulvar.errors import JournalMissError
 from rulvar.stores import InMemoryStore
+from rulvar.stores.bundle import Bundle
 from rulvar.testing.journal_replay import replay_run
+from rulvar.testing.minimize.minimization import minimize_with
+from rulvar.testing.shake.examination import Examination, Examiner
+from rulvar.testing.shake.segments import recorded_segment
 
 LATER: set[str] = set()
 
@@ -231,3 +237,68 @@ async def test_the_recorded_journal_replays_strictly(
     assert result.preview.hits == expected["preview"]["hits"]
     assert list(result.preview.orphaned) == expected["preview"]["orphaned"]
     assert result.outcome.usage.to_wire() == expected["usage"]
+
+
+@pytest.mark.parametrize("blank", [False, True], ids=["whole", "blank"])
+async def test_a_minimized_journal_comes_to_the_same_end(
+    scenario: Mapping[str, Any], routing: Any, vectors: Path, blank: bool
+) -> None:
+    workflow = ScenarioWorkflow(scenario, scenario_tools(scenario)).build(scenario["wf"])
+    journal = load_journal(vectors, scenario["name"])
+    if not journal:
+        pytest.skip("no journal was written")
+    engine, _ = scenario_engine(scenario, InMemoryStore(), ScriptedAgents(scenario), routing)
+    options: Any = {
+        "profiles": scenario.get("profiles") or {},
+        "routing": routing,
+        "budget_defaults": budget_defaults(scenario) or None,
+    }
+
+    async def ended(entries: Any) -> tuple[Any, ...]:
+        fake = scenario_engine(scenario, InMemoryStore(), ScriptedAgents(scenario), routing)[1]
+        try:
+            replayed = await replay_run(
+                workflow, scenario.get("args"), journal=entries, adapters=[fake], **options
+            )
+        except JournalMissError as miss:
+            return ("missed", None if blank else str(miss))
+        outcome = replayed.outcome
+        code = None if outcome.error is None else outcome.error.code
+        return (outcome.status, code, len(outcome.pending), None if blank else outcome.value)
+
+    run = Bundle(scenario["name"], {}, journal)
+    small = minimize_with(engine, workflow, run, scenario.get("args"), blank=blank)
+    assert await ended(small.run.entries) == await ended(journal)
+    assert len(small.run.entries) <= len(journal)
+    again = minimize_with(engine, workflow, small.run, scenario.get("args"), blank=blank)
+    assert len(again.run.entries) == len(small.run.entries)  # nothing is left to drop
+
+
+class Shaking:
+    """An observer that shakes every segment in the conditions of one process."""
+
+    wants_sites = True
+    wants_segments = True
+
+    def __init__(self) -> None:
+        self.found: list[Examination] = []
+
+    def engine_created(self, adapters: Any) -> None: ...
+    def call_finished(self, record: Any) -> None: ...
+    def run_settled(self, record: Any) -> None: ...
+    def determinism_warning(self, file: str, line: int, code: str, message: str) -> None: ...
+
+    def segment_ended(self, record: SegmentRecord) -> None:
+        examiner = Examiner(1)
+        self.found.append(examiner.examine(record.engine, record.workflow, recorded_segment(record)))
+
+
+async def test_shaking_a_scenario_moves_nothing(scenario: Mapping[str, Any], routing: Any) -> None:
+    shaking = Shaking()
+    install_observer(shaking)
+    try:
+        await run_segments(scenario, routing)
+    finally:
+        uninstall_observer(shaking)
+    assert [(found.moves, found.left_out) for found in shaking.found] == [([], None)] * len(shaking.found)
+    assert shaking.found

@@ -32,7 +32,7 @@ ANCESTOR = {
 }
 # Cases whose answer our contract decides otherwise, and why.
 DECIDED_OTHERWISE = {
-    "module level, outside any workflow": "import-time reads are reported where replayed code uses them (RLV203)",
+    "module level, outside any workflow": "reported where replayed code uses the value (RLV203)",
     "httpx": "building a client is free; its requests are reported",
     "aiohttp": "building a client is free; its requests are reported",
 }

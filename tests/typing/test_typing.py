@@ -45,4 +45,4 @@ def test_mypy_would_find_a_wrong_type(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1, done.stdout
-    assert 'type[M]' in done.stdout
+    assert "type[M]" in done.stdout

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar_lint.cli.options import UsageError
 from rulvar_lint.cli.settings import find_root
+from rulvar_lint.core.spelling import nearest
 from rulvar_lint.rules.pages import RULES, rule_info
 from rulvar_lint.rules.pages.render import as_markdown, as_text
 
@@ -42,10 +43,8 @@ def _named(code: str) -> RuleInfo:
     try:
         return rule_info(code)
     except KeyError:
-        import difflib
-
-        near = difflib.get_close_matches(code.upper(), RULES, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        near = nearest(code, RULES)
+        hint = f"; did you mean {near}?" if near else ""
         raise UsageError(f"unknown rule `{code}`{hint}") from None
 
 

@@ -31,7 +31,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         command, rest = "check", argv
     args = {"check": _check, "rule": _rule, "explain": _explain, "identity-diff": _identity_diff}[
         command
-    ]().parse_args(rest)
+    ]().parse_intermixed_args(rest)
     args.command = command
     return args
 

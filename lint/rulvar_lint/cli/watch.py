@@ -11,6 +11,7 @@ from rulvar_lint.cli.report import render
 from rulvar_lint.project import Project
 
 if TYPE_CHECKING:
+    from rulvar_lint.cache import Stat
     from rulvar_lint.cli.session import Session
 
 INTERVAL: Final = 0.3
@@ -20,7 +21,7 @@ def watch(session: Session) -> int:
     """Check, then wait for changes and check what they touch, until interrupted."""
     project = Project(session.root, session.config)
     seen = stats(session.root, session.config, session.wanted or [])
-    _report(session, project, len(seen))
+    _report(session, project, _number(seen))
     while True:
         time.sleep(INTERVAL)
         now = stats(session.root, session.config, session.wanted or [])
@@ -30,7 +31,11 @@ def watch(session: Session) -> int:
             if seen.get(path) != now.get(path):
                 project.invalidate(path)
         seen = now
-        _report(session, project, len(seen))
+        _report(session, project, _number(seen))
+
+
+def _number(files: dict[str, Stat]) -> int:
+    return sum(path.endswith(".py") for path in files)
 
 
 def _report(session: Session, project: Project, files: int) -> None:

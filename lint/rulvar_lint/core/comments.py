@@ -89,13 +89,13 @@ class Comments:
         return found
 
 
-NO_COMMENTS: Final = (b"rulvar:", b"noqa")
+MARKS: Final = (b"rulvar:", b"noqa")
 
 
 def read_comments(source: Source) -> Comments:
     """Find the suppression comments of a file. Files without the words are not tokenised."""
-    lowered = source.data
-    if not any(word in lowered for word in NO_COMMENTS):
+    lowered = source.data.lower()
+    if not any(word in lowered for word in MARKS):
         return Comments([], frozenset())
     suppressions: list[Suppression] = []
     trusted: set[int] = set()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 PYTHON: Final = ".py"
 PACKAGE: Final = "/__init__.py"
+CONFIG: Final = "pyproject.toml"
 
 
 def walk(
@@ -21,7 +22,7 @@ def walk(
     *,
     exclude: tuple[str, ...] = (),
     respect_gitignore: bool = True,
-    suffixes: tuple[str, ...] = (".py", ".jsonl"),
+    suffixes: tuple[str, ...] = (".py", ".jsonl", CONFIG),
 ) -> Iterator[tuple[str, os.stat_result]]:
     """(path relative to `root`, status) of the files below `root / start`, in no certain order."""
     names = set(DEFAULT_EXCLUDE) | {name for name in exclude if not set(name) & set("*?[/")}

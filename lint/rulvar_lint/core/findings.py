@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import Module
     from rulvar_lint.core.effects import Cause, Place
+    from rulvar_lint.core.frame import Frame
 
 Key = tuple[str, int, str]
+# How to fix a finding: (applicability, message, [(node, new text)], where the text goes); a third
+# member of a part says where that text goes instead.
+Plan = tuple[str, str, "list[tuple[Any, str]] | list[tuple[Any, str, str]]", str]
 
 
 class Finding:
@@ -20,7 +24,8 @@ class Finding:
         module: file it is reported in.
         node: where it is reported.
         in_text: inside an f-string, where older parsers do not know positions exactly.
-        fix: (applicability, message, [(node, replacement)]) or None.
+        frame: the activation it was found in.
+        fix: how to fix it, if that is known.
         places: (place, message) of related code.
         sinks: what the unstable value flows into: (kind, line).
     """
@@ -31,6 +36,7 @@ class Finding:
         "end_column",
         "end_line",
         "fix",
+        "frame",
         "in_text",
         "line",
         "module",
@@ -63,7 +69,8 @@ class Finding:
             self.end_line = self.line
             self.end_column = len(source.line_text(self.line)) + 1
         self.in_text = False
-        self.fix: Any = None
+        self.frame: Frame | None = None
+        self.fix: Plan | None = None
         self.places: list[tuple[Place, str]] = []
         self.sinks: list[tuple[str, int]] = []
 

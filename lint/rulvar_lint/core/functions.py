@@ -162,7 +162,7 @@ def dumps(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     f.m.call_key(f, node, args.kw.get("default"), [None])
     made = f.m.tainted_text(args.taint())
     for hook in f.m.hooks.dumps:
-        made = hook(f, node, args, made)
+        made = hook(f, node, ext, args, made)
     return made
 
 

@@ -73,12 +73,15 @@ def _is_empty(node: ast.expr) -> bool:
     return isinstance(node, ast.Tuple | ast.List) and not node.elts
 
 
-def canonical(node: ast.AST, known: Mapping[str, str] | None = None) -> str:
+def canonical(node: ast.AST, known: Mapping[str | ast.AST, str] | None = None) -> str:
     """A text that is equal for expressions that mean the same: quotes and the order of dict keys
-    do not count.
+    do not count. `known` says what names, and nodes, stand for.
     """
-    if known and isinstance(node, ast.Name):
-        return known.get(node.id, node.id)
+    if known:
+        if node in known:
+            return known[node]
+        if isinstance(node, ast.Name):
+            return known.get(node.id, node.id)
     if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
         pairs = sorted(
             (canonical(key, known), canonical(value, known))
@@ -132,10 +135,11 @@ def describe_call(call: CtxCall) -> tuple[str, str]:
 class _Names:
     """What the variables of a function stand for, as texts that do not depend on their names."""
 
-    __slots__ = ("bound", "call")
+    __slots__ = ("bound", "call", "calls")
 
     def __init__(self, call: CtxCall) -> None:
         self.call = call
+        self.calls = {other.node: other for other in call.frame.calls}
         self.bound: dict[str, list[tuple[str, ast.expr | None]]] = {}
         decl = call.frame.decl
         if decl is None:
@@ -173,8 +177,17 @@ class _Names:
         )
 
     def expand(self, node: ast.AST, depth: int = 0) -> str:
-        """The canonical text of an expression with its names spelled out."""
-        return canonical(node, {name: self.text(name, depth) for name in names_in(node)})
+        """The canonical text of an expression with its names spelled out. A journaled call in it
+        stands for what identifies it.
+        """
+        known: dict[str | ast.AST, str] = {name: self.text(name, depth) for name in names_in(node)}
+        for inner in walk(node):
+            call = self.calls.get(inner)
+            if call is not None and depth <= _DEPTH:
+                parts = identity_parts(call) or ()
+                texts = (f"{name}={self.expand(part, depth + 1)}" for name, part in parts)
+                known[inner] = f"ctx.{call.name}({';'.join(texts)})"
+        return canonical(node, known)
 
 
 _DEPTH: Final = 3

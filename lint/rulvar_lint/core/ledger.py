@@ -45,6 +45,7 @@ class Ledger:
             return known
         self.log.append(finding)
         finding.in_text = self.in_text > 0
+        finding.frame = f
         finding.fix = more.get("fix")
         finding.places = list(more.get("places", ()))
         self.findings[finding.key] = finding

@@ -77,7 +77,6 @@ class Machine(Linker, Ledger):
         }
         self.registered: dict[FunctionDecl, Func] = {}
         self.registrars: dict[FunctionDecl, str] = {}
-        self.region_files: set[str] = set()
         self.words: dict[str, set[str]] = {}
         self._active: dict[FunctionDecl, int] = {}
         self._annotations: dict[object, bool] = {}
@@ -133,7 +132,6 @@ class Machine(Linker, Ledger):
             if f.outer is None or not f.outer.in_region:
                 for at, returned in f.returned:
                     order.use_order(f, at, returned)
-            self.region_files.add(decl.module.path)
             region.finish(f)
         if decl.generator():
             made = f.new_seq("gen", None, f.yielded)
@@ -145,7 +143,6 @@ class Machine(Linker, Ledger):
         """Forget what was found, and results that belong to values of the last unit."""
         self.clear()
         self.memory.clear()
-        self.region_files = set()
 
     def effects_of(self, f: Frame, node: ast.AST, func: Value | None) -> dict[str, Cause]:
         """What calling `func` without arguments would do."""

@@ -25,6 +25,7 @@ from rulvar_lint.core.values import (
 )
 
 if TYPE_CHECKING:
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
 
 CODE: Final = "RLV201"
@@ -55,16 +56,26 @@ class Pending:
                 frame.emit(node, self.cause)
             return
         self.done = True
-        fix = None
+        fix: Plan | None = None
         if self.expr is not None and not self.cause.chain:
             text = self.frame.module.source.segment(self.expr)
-            fix = (
-                ("unsafe", "Sort it", [(self.expr, f"sorted({text})")], "replace") if text else None
-            )
+            whole = self.node if _is_list(self.node, self.expr) else self.expr
+            if text:
+                fix = ("unsafe", "Sort it", [(whole, f"sorted({text})")], "replace")
         if self.frame.mode == PLAIN and self.frame.in_region:
             self.frame.m.report(self.frame, self.node, self.cause, fix=fix)
         else:
             self.frame.emit(self.node, self.cause, fix=fix)
+
+
+def _is_list(node: ast.AST, inner: ast.AST) -> bool:
+    """Whether a node is `list(inner)`, which `sorted` gives as well."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "list"
+        and node.args[0] is inner
+    )
 
 
 def pending(frame: Frame, node: ast.AST, what: str, expr: ast.AST | None = None) -> Pending:
@@ -109,8 +120,10 @@ def _sortable(node: ast.AST, verb: str) -> ast.AST | None:
     """The expression to sort: the node itself where a value is written out, else the argument of
     the call.
     """
-    if verb in ("writes out", "serialises"):
+    if verb == "serialises":
         return node
+    if verb == "writes out":
+        return _written(node)
     if (
         isinstance(node, ast.Call)
         and len(node.args) == 1
@@ -118,6 +131,19 @@ def _sortable(node: ast.AST, verb: str) -> ast.AST | None:
     ):
         return node.args[0]
     return None
+
+
+def _written(node: ast.AST) -> ast.AST | None:
+    """What is turned into text at a node."""
+    if isinstance(node, ast.Call):
+        func = node.func
+        name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
+        if name in ("str", "repr", "ascii"):
+            return node.args[0] if len(node.args) == 1 else None
+        return None if name in ("format", "pformat", "dedent", "format_map") else node
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return None if isinstance(node.right, ast.Tuple) else node.right
+    return node
 
 
 def use_order(frame: Frame, node: ast.AST, value: Value | None, depth: int = 0) -> None:

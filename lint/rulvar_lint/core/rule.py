@@ -45,8 +45,8 @@ class RuleInfo:
 
     @property
     def url(self) -> str:
-        """The page and anchor that describe the rule, relative to the project's documentation."""
-        return f"{DOCS}{self.family}.md#{self.code.lower()}-{self.name}"
+        """Where the rule is described."""
+        return f"{DOCS}{self.family}/#{self.code.lower()}-{self.name}"
 
 
 DOCS = "https://rulvar.readthedocs.io/en/latest/rules/"

@@ -122,11 +122,26 @@ def encoding_of(data: bytes) -> str:
     """The encoding that the file declares; `utf-8` if it declares none or an unknown one."""
     if not (data.startswith(_BOM) or b"coding" in data[:400]):
         return "utf-8"
+    head = re.split(rb"\r\n|\r|\n", data[:4000], maxsplit=2)[:2]
     try:
-        name, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        name, _ = tokenize.detect_encoding(io.BytesIO(b"\n".join(head)).readline)
     except (SyntaxError, UnicodeDecodeError):
         return "utf-8"
     return "utf-8" if name == "utf-8-sig" else name
+
+
+def encode(text: str) -> bytes:
+    """The bytes of a text that is in no file, by its coding line. What the encoding cannot hold
+    becomes a question mark.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    encoding = encoding_of(data)
+    if encoding == "utf-8":
+        return data
+    try:
+        return text.encode(encoding, "replace")
+    except LookupError:
+        return data
 
 
 def parse(data: bytes) -> ast.Module | ParseFailure:

@@ -4,11 +4,11 @@ rule.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rulvar_lint.core.diagnostic import Edit, Fix
+from rulvar_lint.core.spelling import nearest
 from rulvar_lint.rules.wording import plain
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def _unknown(source: Source, suppression: Suppression, known: frozenset[str]) ->
         native = suppression.kind != "noqa"
         if named.code in known or not (native or named.code.startswith("RLV")):
             continue
-        near = difflib.get_close_matches(named.code, known, 1, 0.5)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        near = nearest(named.code, known)
+        hint = f"; did you mean {near}?" if near else ""
         fix = None
         if near:
             edit = Edit(
@@ -75,9 +75,9 @@ def _unknown(source: Source, suppression: Suppression, known: frozenset[str]) ->
                 named.start + 1,
                 suppression.line,
                 named.end + 1,
-                near[0],
+                near,
             )
-            fix = Fix("manual", f"Replace by {near[0]}", (edit,))
+            fix = Fix("manual", f"Replace by {near}", (edit,))
         what = f"`{named.code}` is no rule{hint}"
         found.append(
             plain(
@@ -117,6 +117,7 @@ def _removal(source: Source, suppression: Suppression, unused: list[Named]) -> F
     following = reason.find("#")
     end = end + following if following >= 0 else len(text)
     start = len(text[:start].rstrip()) if following < 0 else start
-    return Fix(
-        "safe", "Remove the comment", (Edit(source.path, line, start + 1, line, end + 1, ""),)
-    )
+    edit = Edit(source.path, line, start + 1, line, end + 1, "")
+    if not start and following < 0 and line < len(source.lines):
+        edit = Edit(source.path, line, 1, line + 1, 1, "")
+    return Fix("safe", "Remove the comment", (edit,))

@@ -30,6 +30,7 @@ from rulvar_lint.core.values import (
 )
 
 if TYPE_CHECKING:
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.values import Ext
@@ -80,7 +81,7 @@ def _unawaited(f: Frame) -> None:
             f.m.report(f, coro.node, cause, fix=_add_await(f, coro.node))
 
 
-def _add_await(f: Frame, node: ast.AST) -> object:
+def _add_await(f: Frame, node: ast.AST) -> Plan | None:
     if f.decl is None or not f.decl.is_async:
         return None
     return ("safe", "Await the call", [(node, "await ")], "await")
@@ -103,7 +104,10 @@ def _combined(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
         f.effect(node, "RLV302", what, fix=_to_parallel(f, node, ext))
 
 
-def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> object:
+_LISTS: Final = (ast.List, ast.ListComp)
+
+
+def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> Plan | None:
     """`asyncio.gather(a, b)` as `ctx.parallel([a, b])`."""
     name = f.ctx_name()
     if (
@@ -114,15 +118,13 @@ def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> object:
         or not node.args
     ):
         return None
-    parts = [f.module.source.segment(arg) for arg in node.args]
-    if None in parts:
-        return None
-    inner = (
-        parts[0]
-        if len(parts) == 1 and isinstance(node.args[0], ast.GeneratorExp)
-        else ", ".join(map(str, parts))
-    )
-    return ("unsafe", "Use `ctx.parallel`", [(node, f"{name}.parallel([{inner}])")], "replace")
+    first, last = node.args[0], node.args[-1]
+    parts = [(node.func, f"{name}.parallel", "replace")]
+    if first is last and isinstance(first, ast.Starred) and isinstance(first.value, _LISTS):
+        parts.append((first, f.module.source.segment(first.value) or "", "replace"))
+    else:
+        parts += [(first, "[", "before"), (last, "]", "after")]
+    return ("unsafe", "Use `ctx.parallel`", parts, "replace")
 
 
 def _starts_ctx_work(f: Frame, node: ast.AST, args: Args) -> bool:

@@ -21,15 +21,21 @@ from rulvar_lint.core.values import (
     ModuleRef,
     Obj,
     Partial,
+    Set,
     Value,
     options_of,
 )
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.memory import Result
+
+
+# An access path: `cfg["a"].b` is ("cfg", "['a']", ".b").
+Path = tuple[str, ...]
 
 
 def install(hooks: Hooks) -> None:
@@ -50,7 +56,10 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
     if deps is None:
         names = ", ".join(f"`{name}`" for name in sorted({path[0] for path in used})[:3])
         what = f"the step uses {names} and declares no deps"
-        f.m.report(f, call.node, Cause("RLV404", what, f.place(call.node), (), "warning"))
+        shown = ", ".join(_dep(f, path) for path in sorted(used) if not _is_covered(path, used))
+        fix: Plan = ("unsafe", "Declare deps", [(call.node, f"deps=[{shown}]")], "argument")
+        cause = Cause("RLV404", what, f.place(call.node), (), "warning")
+        f.m.report(f, call.node, cause, fix=fix)
         return
     if isinstance(deps, ast.Starred) or not isinstance(deps, ast.List | ast.Tuple):
         covered = _paths(deps)
@@ -63,7 +72,7 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
     for extra in (call.expr("label"), call.expr("key")):
         if extra is not None:
             covered |= _paths(extra)
-    missing = sorted({path for path in used if not any(path[: len(c)] == c for c in covered)})
+    missing = sorted(path for path in used if not any(path[: len(c)] == c for c in covered))
     if missing:
         shown = ", ".join(f"`{_show(path)}`" for path in missing[:3])
         what = f"the step uses {shown}, which is missing from `deps`"
@@ -75,7 +84,17 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
         )
 
 
-def _add_dep(deps: ast.expr, missing: list[tuple[str, ...]]) -> object:
+def _is_covered(path: Path, others: set[Path]) -> bool:
+    """Whether a longer path says no more than a shorter one."""
+    return any(path[:size] in others for size in range(1, len(path)))
+
+
+def _dep(f: Frame, path: Path) -> str:
+    is_unordered = len(path) == 1 and isinstance(f.env.get(path[0]), Set)
+    return f"sorted({path[0]})" if is_unordered else _show(path)
+
+
+def _add_dep(deps: ast.expr, missing: list[tuple[str, ...]]) -> Plan | None:
     if not isinstance(deps, ast.List) or not deps.elts or isinstance(deps.elts[-1], ast.Starred):
         return None
     text = ", ".join(_show(path) for path in missing)

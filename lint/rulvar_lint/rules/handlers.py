@@ -14,6 +14,7 @@ from rulvar_lint.core.values import Ext, Obj, Seq, Star, Value, options_of
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
@@ -97,7 +98,7 @@ def _judge_try(f: Frame, node: ast.AST) -> None:
         _report(f, jump, f"`{kind}` in `finally` discards suspension and cancellation")
 
 
-def _narrow(f: Frame, handler: ast.ExceptHandler) -> object:
+def _narrow(f: Frame, handler: ast.ExceptHandler) -> Plan | None:
     line = f.module.source.line_text(handler.lineno)
     start = handler.col_offset
     if not line.isascii() or line[start : start + 7].rstrip(": ") != "except":

@@ -20,6 +20,7 @@ from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
@@ -205,12 +206,9 @@ def _volatile(node: ast.AST) -> bool:
     return False
 
 
-def _add_key(f: Frame, call: CtxCall, index: int) -> object:
-    if (
-        call.name == "await_external"
-        or call.expr("key") is not None
-        or not isinstance(call.node, ast.Call)
-    ):
+def _add_key(f: Frame, call: CtxCall, index: int) -> Plan | None:
+    has_key = call.name == "await_external" or call.expr("key") is not None
+    if has_key or call.loops or not isinstance(call.node, ast.Call):
         return None
     return (
         "unsafe",
@@ -239,7 +237,36 @@ def _constant_in_loop(f: Frame, call: CtxCall, varying: dict[ast.AST, frozenset[
     if any(names_in(node) & bound for _, node in parts):
         return
     what = f"every iteration of the loop makes `ctx.{call.name}` with the same identity"
-    f.m.report(f, call.node, Cause("RLV402", what, f.place(call.node), (), "warning"))
+    cause = Cause("RLV402", what, f.place(call.node), (), "warning")
+    f.m.report(f, call.node, cause, fix=_vary(call, loop))
+
+
+def _vary(call: CtxCall, loop: ast.AST) -> Plan | None:
+    """Name the loop variable in the key."""
+    name = _loop_variable(loop)
+    if name is None or not isinstance(call.node, ast.Call):
+        return None
+    message = f"Put `{name}` into the key"
+    key = call.expr("key")
+    if key is None:
+        text = f'key=f"{call.name}-{{{name}}}"'
+        return ("unsafe", message, [(call.node, text)], "argument")
+    written = key.value if isinstance(key, ast.Constant) else None
+    if not isinstance(written, str) or not written.isprintable() or set(written) & set('{}"\\'):
+        return None
+    return ("unsafe", message, [(key, f'f"{written}-{{{name}}}"')], "replace")
+
+
+def _loop_variable(loop: ast.AST) -> str | None:
+    if isinstance(loop, ast.For | ast.AsyncFor):
+        target: ast.expr = loop.target
+    elif isinstance(loop, _COMPREHENSIONS):
+        target = loop.generators[-1].target
+    else:
+        return None
+    while isinstance(target, ast.Tuple | ast.List) and target.elts:
+        target = target.elts[0]
+    return target.id if isinstance(target, ast.Name) else None
 
 
 def _calls_unknown(f: Frame, node: ast.AST) -> bool:

@@ -6,8 +6,10 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.ancestry import ancestors
 from rulvar_lint.core.frame import REGION
 from rulvar_lint.core.values import Ext
+from rulvar_lint.rules.shims import DIRECT
 
 if TYPE_CHECKING:
     from rulvar_lint.core.arguments import Args
@@ -15,20 +17,6 @@ if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
-# Dotted name -> (safety, replacement); `{ctx}` is the variable that holds ctx.
-_DIRECT: Final = {
-    "time.time": ("safe", "{ctx}.time()"),
-    "datetime.datetime.utcnow": ("unsafe", "{ctx}.now().replace(tzinfo=None)"),
-    "datetime.datetime.today": ("unsafe", "{ctx}.now()"),
-    "datetime.date.today": ("unsafe", "{ctx}.now().date()"),
-    "time.time_ns": ("unsafe", "int({ctx}.time() * 1_000_000_000)"),
-    "time.monotonic": ("unsafe", "{ctx}.time()"),
-    "time.perf_counter": ("unsafe", "{ctx}.time()"),
-    "uuid.uuid4": ("safe", "{ctx}.uuid()"),
-    "uuid.uuid1": ("unsafe", "{ctx}.uuid()"),
-    "uuid.uuid6": ("unsafe", "{ctx}.uuid()"),
-    "uuid.uuid7": ("unsafe", "{ctx}.uuid()"),
-}
 _UTC: Final = frozenset({"datetime.timezone.utc", "datetime.UTC"})
 _LEVELS: Final = {
     "debug": "debug",
@@ -43,7 +31,7 @@ _LEVELS: Final = {
 
 def install(hooks: Hooks) -> None:
     """Listen to the calls that have a replacement."""
-    hooks.on_call(" ".join(_DIRECT), _direct)
+    hooks.on_call(" ".join(DIRECT), _direct)
     hooks.on_call("datetime.datetime.now", _now)
     hooks.on_call("random.random", _random)
     hooks.on_call("builtins.print", _print)
@@ -64,9 +52,25 @@ def _direct(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     finding, name = _finding(f, node, code), f.ctx_name()
     if finding is None or name is None or args.count():
         return
-    safety, template = _DIRECT[ext.path]
+    safety, template = DIRECT[ext.path]
     text = template.format(ctx=name)
-    finding.fix = (safety, f"Use `{text}`", [(node, text)], "replace")
+    place: ast.AST = node
+    if code == "RLV103":
+        member = _member(f, node)
+        if member is not None:
+            if member.attr != "hex":
+                return
+            place, text = member, f'{text}.replace("-", "")'
+    finding.fix = (safety, f"Use `{text}`", [(place, text)], "replace")
+
+
+def _member(f: Frame, node: ast.AST) -> ast.Attribute | None:
+    """The attribute that is read of a call's result at once. `ctx.uuid()` is a string."""
+    if f.decl is None:
+        return None
+    chain = ancestors(f.decl.node, node)
+    above = chain[1] if len(chain) > 1 else None
+    return above if isinstance(above, ast.Attribute) and above.value is node else None
 
 
 def _now(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
@@ -88,8 +92,18 @@ def _now(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 def _random(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     finding, name = _finding(f, node, "RLV102"), f.ctx_name()
     if finding is not None and name is not None and not args.count():
-        text = f'{name}.random("{_target(f, node) or "draw"}")'
+        quote = _quote(f, node) if finding.in_text else '"'
+        text = f"{name}.random({quote}{_target(f, node) or 'draw'}{quote})"
         finding.fix = ("safe", f"Use `{text}`", [(node, text)], "replace")
+
+
+def _quote(f: Frame, node: ast.AST) -> str:
+    """The quote that does not end the f-string around a node."""
+    source = f.module.source
+    line: int = getattr(node, "lineno", 0)
+    before = source.line_text(line)[: source.column(line, getattr(node, "col_offset", 0)) - 1]
+    openers = re.findall(r"[fF][rR]?([\"'])", before)
+    return "'" if not openers or openers[-1] == '"' else '"'
 
 
 def _target(f: Frame, node: ast.AST) -> str:

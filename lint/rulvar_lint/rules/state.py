@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core import hints, usage
 from rulvar_lint.core.classes import external_bases, fields_of
+from rulvar_lint.core.decls import Field
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
 from rulvar_lint.core.values import (
@@ -24,10 +25,12 @@ from rulvar_lint.core.values import (
     options_of,
 )
 from rulvar_lint.core.words import names
+from rulvar_lint.rules.shims import shim_of
 
 if TYPE_CHECKING:
     from rulvar_lint.core.arguments import Args
-    from rulvar_lint.core.decls import ClassDecl, Field, Module
+    from rulvar_lint.core.decls import ClassDecl, Module
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
@@ -131,23 +134,33 @@ def _defaults(f: Frame) -> None:
 
 
 def _factories(f: Frame, node: ast.AST, inst: Inst, given: dict[str, Value | None]) -> None:
+    causes: list[Cause] = []
+    missing: list[str | None] = []
     for name, field in fields_of(inst.decl).items():
-        if name in given:
+        if name in given or not isinstance(field, Field):
             continue
-        _factory(f, node, inst, name, field)  # type: ignore[arg-type]
+        if field.factory is not None:
+            for cause in f.m.effects_of(f, node, field.factory).values():
+                what = f"`{inst.decl.name}.{name}` is filled by its default factory: {cause.what}"
+                causes.append(Cause("RLV204", what, cause.place, cause.chain))
+                value = shim_of(f, field.factory)
+                missing.append(f"{name}={value}" if value is not None else None)
+                break
+        elif field.default is not None and f.mode in (REGION, PLAIN):
+            origin = captured(field.default)
+            if origin is not None:
+                _capture(f, node, f"{inst.decl.name}.{name}", origin)
+    if causes:
+        f.emit(node, causes[0], fix=_pass_fields(node, missing))
 
 
-def _factory(f: Frame, node: ast.AST, inst: Inst, name: str, field: Field) -> None:
-    if field.factory is not None:
-        effects = f.m.effects_of(f, node, field.factory)
-        for cause in effects.values():
-            what = f"`{inst.decl.name}.{name}` is filled by its default factory: {cause.what}"
-            f.emit(node, Cause("RLV204", what, cause.place, cause.chain))
-            return
-    elif field.default is not None and f.mode in (REGION, PLAIN):
-        origin = captured(field.default)
-        if origin is not None:
-            _capture(f, node, f"{inst.decl.name}.{name}", origin)
+def _pass_fields(node: ast.AST, missing: list[str | None]) -> Plan | None:
+    if not isinstance(node, ast.Call):
+        return None
+    texts = [text for text in missing if text is not None]
+    if len(texts) != len(missing):
+        return None
+    return ("unsafe", "Pass the fields", [(node, ", ".join(texts))], "argument")
 
 
 # RLV205

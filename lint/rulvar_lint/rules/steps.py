@@ -31,6 +31,7 @@ from rulvar_lint.core.words import names
 if TYPE_CHECKING:
     from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.ctxcalls import CtxCall
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.memory import Result
@@ -166,7 +167,7 @@ def _quietly(f: Frame, expr: ast.expr) -> Value | None:
     return value
 
 
-def _wrap(f: Frame, expr: ast.expr) -> object:
+def _wrap(f: Frame, expr: ast.expr) -> Plan | None:
     inner = expr.value if isinstance(expr, ast.Await) else expr
     if any(isinstance(n, ast.Await | ast.Yield | ast.NamedExpr) for n in ast.walk(inner)):
         return None

@@ -1,9 +1,8 @@
-"""RLV202, RLV206-RLV208: texts and numbers that differ between processes, hosts and deploys."""
+"""RLV202, RLV207, RLV208: texts and numbers that differ between processes, hosts and deploys."""
 
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.classes import external_bases, find_attribute, has_unknown_base, is_data_class
@@ -25,6 +24,7 @@ from rulvar_lint.core.words import names
 if TYPE_CHECKING:
     from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.ctxcalls import CtxCall
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.values import Ext
@@ -34,15 +34,6 @@ def install(hooks: Hooks) -> None:
     """Listen to what these rules judge."""
     hooks.text.append(_default_repr)
     hooks.on_call("builtins.hash builtins.id", _identity)
-    hooks.format_spec.append(_format_spec)
-    hooks.unknown_call.append(_by_name)
-    for kind in ("datetime", "date", "time"):
-        hooks.on_call(
-            f"datetime.{kind}.strftime datetime.{kind}.astimezone datetime.{kind}.__format__",
-            _datetime_method,
-        )
-    hooks.on_call("time.strftime", _strftime)
-    hooks.on_call("builtins.format", _format)
     hooks.text.append(_exc_info)
     hooks.dumps.append(_dumps)
     hooks.ctx_call.append(_unsorted)
@@ -134,66 +125,6 @@ def _identity(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 # RLV206
 
 
-_LOCALE_FORMAT: Final = re.compile(r"(?<!%)(?:%%)*%[-_0^#]?[cxXp]")
-_LOCALE_NUMBER: Final = re.compile(r"^(?:.?[<>=^])?[ +-]?z?#?0?\d*(?:\.\d+)?n$")
-
-
-def _local(f: Frame, node: ast.AST, what: str) -> None:
-    if f.mode == REGION:
-        f.effect(node, "RLV206", what, "warning")
-
-
-def _constant_text(node: ast.AST | None) -> str | None:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.JoinedStr) and all(
-        isinstance(part, ast.Constant) for part in node.values
-    ):
-        return "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
-    return None
-
-
-def _format_spec(f: Frame, node: ast.AST, spec: ast.AST, value: Value | None) -> None:
-    _judge_format(f, node, _constant_text(spec))
-
-
-def _judge_format(f: Frame, node: ast.AST, spec: str | None) -> None:
-    if spec and (_LOCALE_FORMAT.search(spec) or _LOCALE_NUMBER.match(spec)):
-        _local(f, node, f"the format `{spec}` follows the locale of the host")
-
-
-def _text_of(value: Value | None) -> str | None:
-    return value.value if isinstance(value, Const) and isinstance(value.value, str) else None
-
-
-def _by_name(f: Frame, node: ast.AST, args: Args) -> None:
-    func = node.func if isinstance(node, ast.Call) else None
-    if isinstance(func, ast.Attribute):
-        _datetime_call(f, node, func.attr, args)
-
-
-def _datetime_method(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
-    _datetime_call(f, node, ext.path.rpartition(".")[2], args)
-
-
-def _datetime_call(f: Frame, node: ast.AST, name: str, args: Args) -> None:
-    if name == "astimezone":
-        tz = args.get(0, "tz")
-        if (not args.count() and args.rest is None) or (isinstance(tz, Const) and tz.value is None):
-            _local(f, node, "`astimezone()` without an argument uses the time zone of the host")
-    elif name in ("strftime", "__format__"):
-        _judge_format(f, node, _text_of(args.get(0, "format")))
-
-
-def _strftime(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
-    if args.count() >= 2:
-        _judge_format(f, node, _text_of(args.get(0, "format")))
-
-
-def _format(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
-    _judge_format(f, node, _text_of(args.get(1, "format_spec")))
-
-
 # RLV208
 
 
@@ -214,13 +145,16 @@ def _exc_info(f: Frame, node: ast.AST, value: Value) -> None:
 # RLV207
 
 
-def _dumps(f: Frame, node: ast.AST, args: Args, value: Value) -> Value:
+def _dumps(f: Frame, node: ast.AST, ext: Ext, args: Args, value: Value) -> Value:
     """Serialising without sorted keys is remembered, and reported only if it reaches an
     identity."""
-    if f.mode != REGION or not isinstance(node, ast.Call):
+    if f.mode != REGION or not isinstance(node, ast.Call) or args.rest is not None:
         return value
     keys = args.kw.get("sort_keys")
-    if (isinstance(keys, Const) and keys.value) or args.rest is not None or "option" in args.kw:
+    is_sorted = "option" in args.kw or ext.path.startswith("yaml.")
+    if isinstance(keys, Const):
+        is_sorted = bool(keys.value)
+    if is_sorted:
         return value
     cause = Cause(
         "RLV207",
@@ -240,4 +174,13 @@ def _unsorted(f: Frame, call: CtxCall) -> None:
         for option in value.options if isinstance(value, Union) else (value,):
             for cause in option.taint or ():
                 if cause.code == "RLV207" and cause in f.m.unsorted:
-                    f.m.report(f, f.m.unsorted[cause], cause)
+                    f.m.report(f, f.m.unsorted[cause], cause, fix=_sort(f.m.unsorted[cause]))
+
+
+def _sort(node: ast.AST) -> Plan | None:
+    func = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(node, ast.Call) or any(k.arg == "sort_keys" for k in node.keywords):
+        return None
+    if isinstance(func, ast.Attribute) and getattr(func.value, "id", "") == "orjson":
+        return None
+    return ("unsafe", "Sort the keys", [(node, "sort_keys=True")], "argument")

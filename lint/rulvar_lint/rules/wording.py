@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.diagnostic import Diagnostic, Edit, Fix, Related
-from rulvar_lint.rules.pages import DOCS, RULES
+from rulvar_lint.rules.pages import RULES
+from rulvar_lint.rules.wrapping import offer
 
 if TYPE_CHECKING:
     from rulvar_lint.core.findings import Finding
@@ -36,12 +37,6 @@ _SINKS: Final = {
 _ORDER: Final = tuple(_SINKS)
 
 
-def url_of(code: str) -> str:
-    """Where the rule is described."""
-    rule = RULES[code]
-    return f"{DOCS}{rule.family}.md#{code.lower()}-{rule.name}"
-
-
 def plain(
     code: str, path: str, line: int, column: int, end_column: int, what: str, fix: Fix | None = None
 ) -> Diagnostic:
@@ -57,7 +52,7 @@ def plain(
         rule.name,
         rule.severity,
         f"{what}; {rule.advice}",
-        url_of(code),
+        rule.url,
         (),
         fix,
     )
@@ -82,7 +77,7 @@ def word(finding: Finding) -> Diagnostic:
         name=rule.name,
         severity=cause.severity or rule.severity,  # type: ignore[arg-type]
         message=f"{what}{sinks}; {rule.advice}",
-        url=url_of(cause.code),
+        url=rule.url,
         related=_related(finding),
         fix=fix_of(finding),
     )
@@ -114,13 +109,13 @@ def _related(finding: Finding) -> tuple[Related, ...]:
 
 def fix_of(finding: Finding) -> Fix | None:
     """The edits of a finding's fix, in positions of the file."""
-    plan = finding.fix
+    plan = finding.fix or offer(finding)
     if plan is None:
         return None
     applicability, message, parts, how = plan
     edits: list[Edit] = []
-    for node, text in parts:
-        edit = _edit(finding, node, text, how)
+    for node, text, *own in parts:
+        edit = _edit(finding, node, text, own[0] if own else how)
         if edit is None:
             return None
         edits.append(edit)
@@ -128,7 +123,7 @@ def fix_of(finding: Finding) -> Fix | None:
             end_line: int = node.end_lineno
             column = finding.module.source.column(end_line, node.end_col_offset)
             edits.append(Edit(edit.path, end_line, column, end_line, column, ")"))
-    return Fix(applicability, message, tuple(edits))
+    return Fix(applicability, message, tuple(edits))  # type: ignore[arg-type]
 
 
 def _edit(finding: Finding, node: ast.AST, text: str, how: str) -> Edit | None:

@@ -4,6 +4,7 @@ workflows."""
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.containers import GROWS
@@ -24,6 +25,7 @@ from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.arguments import Args
+    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame, Loop
     from rulvar_lint.core.hooks import Hooks
 
@@ -76,22 +78,27 @@ def _outlives(f: Frame, func: Func, loop_node: ast.AST) -> None:
             return
 
 
-def _bind(f: Frame, func: Func, name: str) -> object:
+def _bind(f: Frame, func: Func, name: str) -> Plan | None:
     node = func.decl.node
-    if not isinstance(node, ast.Lambda):
-        return None
     args = node.args
     if args.vararg or args.kwarg or args.kwonlyargs:
         return None
-    text = f"{name}={name}"
-    if not (args.args or args.posonlyargs):
-        return ("safe", f"Bind `{name}` now", [(node, f"lambda {text}")], "keyword")
-    return (
-        "safe",
-        f"Bind `{name}` now",
-        [(args.args[-1] if args.args else args.posonlyargs[-1], f", {text}")],
-        "after",
+    text, message = f"{name}={name}", f"Bind `{name}` now"
+    params = [*args.posonlyargs, *args.args]
+    if params and (args.args or not args.posonlyargs):
+        last = args.defaults[-1] if args.defaults else params[-1]
+        return ("safe", message, [(last, f", {text}")], "after")
+    if isinstance(node, ast.Lambda):
+        return None if params else ("safe", message, [(node, f"lambda {text}")], "keyword")
+    line = f.module.source.line_text(node.lineno)
+    match = re.search(rf"\bdef\s+{node.name}\s*\(\s*\)", line)
+    if match is None:
+        return None
+    offset = len(line[: match.end() - 1].encode())
+    at = ast.Pass(
+        lineno=node.lineno, col_offset=offset, end_lineno=node.lineno, end_col_offset=offset
     )
+    return ("safe", message, [(at, text)], "before")
 
 
 def _comprehension(f: Frame, node: ast.AST, value: Value, reason: str) -> None:
@@ -202,7 +209,7 @@ def _signature(f: Frame) -> None:
         f.m.report(f, node, Cause("RLV311", what, f.place(node)), fix=_make_async(f, decl.node))
 
 
-def _make_async(f: Frame, node: ast.AST) -> object:
+def _make_async(f: Frame, node: ast.AST) -> Plan | None:
     if isinstance(node, ast.FunctionDef):
         return ("unsafe", "Make the function async", [(node, "async ")], "before")
     return None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.amounts import age_text, seconds_text, tokens_text
 from rulvar.cli.arguments import add_json, add_store
+from rulvar.cli.bundle import is_blob_name
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
@@ -170,7 +171,9 @@ async def _show_entry(
         )
     wire = entry.to_wire()
     ref = wire.get("transcriptRef") or wire.get("checkpointRef")
-    data = await store.transcripts.get(ref) if isinstance(ref, str) else None
+    data = None
+    if isinstance(ref, str) and is_blob_name(ref):
+        data = await store.transcripts.get(ref)
     transcript = None if data is None else _decoded(data)
     if options.json:
         terminal.document({"runId": options.run, "entry": wire, "transcript": transcript})

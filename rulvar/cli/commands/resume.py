@@ -82,5 +82,5 @@ async def _resume(options: argparse.Namespace, terminal: Terminal) -> int:
             if options.dry_run:
                 report = await replayed(handle, workflow.name)
             else:
-                report = await finish(engine, handle, workflow, args, options, terminal)
+                report = await finish(engine, handle, workflow, args, options, terminal, deadline_at=deadline)
     return report.tell(terminal)

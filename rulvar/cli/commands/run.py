@@ -63,5 +63,5 @@ async def _run(options: argparse.Namespace, terminal: Terminal) -> int:
                 tags=options.tag,
             )
             await keep_args(engine.transcripts, run_id, args)
-            report = await finish(engine, handle, workflow, args, options, terminal)
+            report = await finish(engine, handle, workflow, args, options, terminal, deadline_at=deadline)
     return report.tell(terminal)

@@ -87,7 +87,8 @@ async def _run_admitted(
     run: Run, place: Place, plan: AgentPlan, claim: Claim, task: AgentTask, reservation: Reservation
 ) -> Any:
     extra: dict[str, Any] = {}
-    if plan.options.memoize_outcome:
+    if plan.options.memoize_outcome or place.attempt is not None:
+        # a failed call of a transition stands: another attempt has a scope of its own
         extra["memoizeOutcome"] = True
     if plan.options.isolation != "none":
         extra["value"] = {"isolation": plan.options.isolation}
@@ -97,6 +98,8 @@ async def _run_admitted(
     if state is not None:
         host.resumed(state)
     loop = AgentLoop(task, host, state)
+    if state is not None:
+        await host.go_on(state)
     announce_start(run, place, plan, opened.span, replayed=False)
     place.branch.busy(1)
     try:

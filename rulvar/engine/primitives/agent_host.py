@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.capabilities import ModelCaps
+from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import ZERO_USAGE, Usage
@@ -100,6 +101,7 @@ class AgentHost:
         self._turn += 1
         run.budget.calls += 1
         cost = run.spend.price(self._plan.choice.reference, turn.usage)
+        run.spend.add_exchange(opened.seq, cost)
         run.budget.settle(self._place, self.reservation, cost)
         run.budget.announce()
         if run.observe:
@@ -125,6 +127,13 @@ class AgentHost:
                 finish_reason=None if turn.finish is None else turn.finish.finish.reason,
                 error_code=record.get("errorCode"),
             )
+
+    async def go_on(self, state: LoopState) -> None:
+        """Take up a call where it stopped: what its finished turns cost counts against the ceiling again."""
+        cost = self._run.spend.price(self._plan.choice.reference, state.usage)
+        self._run.spend.add_exchange(self._opened.seq, cost)
+        self._run.budget.settle(self._place, self.reservation, cost)
+        await self.checkpoint(state)
 
     async def checkpoint(self, state: LoopState) -> None:
         """Keep the state, so that a resumed call goes on here."""
@@ -258,26 +267,32 @@ class AgentHost:
 async def load_checkpoint(run: Run, claim: Claim) -> LoopState | None:
     """Return the state at which a call stopped, or None to start at its first turn.
 
-    A call that ended because one of its writes may have happened goes on at that write: what it did
-    before is done, and paid.
+    A dangling call goes on with its accounts. One that had ended without being at fault, because the
+    money ran out, the line was down, it was cancelled or one of its writes may have happened, goes on
+    at the same turn with accounts of its own: what it paid before is on the entry that ended it.
     """
-    if claim.action != "rerun" or claim.operation is None:
+    operation = claim.operation
+    if claim.action != "rerun" or operation is None:
         return None
-    terminal = claim.operation.terminal
-    if terminal is not None and not _is_unknown(terminal.to_wire()):
+    ended = operation.terminal
+    if ended is not None and not _may_go_on(ended):
         return None
-    data = await run.transcript_store.get(f"{run.run_id}/ckpt/{claim.operation.first.seq}")
-    if data is None:
-        return None
-    wire = decode_json(data)
+    data = await run.transcript_store.get(f"{run.run_id}/ckpt/{operation.first.seq}")
+    wire = None if data is None else decode_json(data)
     if not isinstance(wire, dict):
         return None
     state = decode_checkpoint(wire)
-    if terminal is not None:  # its entry tells the usage so far
+    if ended is not None:
         state.usage, state.usage_approx, state.provider_calls = ZERO_USAGE, False, []
     return state
 
 
-def _is_unknown(wire: dict[str, Any]) -> bool:
-    error = wire.get("error")
-    return isinstance(error, dict) and error.get("code") == OutcomeUnknownError.code
+def _may_go_on(ended: JournalEntry) -> bool:
+    if ended.status == "cancelled":
+        return True
+    error = ended.to_wire().get("error")
+    if not isinstance(error, dict):
+        return False
+    data = error.get("data")
+    kind = data.get("kind") if isinstance(data, dict) else None
+    return error.get("code") == OutcomeUnknownError.code or kind in ("budget", "transport", "rate-limit")

@@ -130,9 +130,11 @@ async def _body(
             _check_args(workflow, args)
             args = workflow.args.revive(args)
         body = workflow.body
-        run.engine.guard.watch(run, body)
+        if not workflow.is_driver:
+            run.engine.guard.watch(run, body)
         ctx = run.engine.ctx_of(run)
-        value = await run.inside(body(ctx, args) if takes_args(body) else body(ctx))
+        coroutine = body(ctx, args) if takes_args(body) else body(ctx)
+        value = await (coroutine if workflow.is_driver else run.inside(coroutine))
         data = journal_form(value, f"workflow {workflow.name!r} result")
         return "ok", {"value": fragment(data)}, None, decode_json(data)
     except (asyncio.CancelledError, ControlFlow) as error:

@@ -120,10 +120,11 @@ class _Group:
 
     def _end(self, number: int, end: Any) -> None:
         self.ends[number] = end
-        self.branches[number].end()
         self._open -= 1
         if not self._open and not self._done.done():
             self._done.set_result(None)
+        # last: whoever waits for the group is woken before anybody asks whether the run stands still
+        self.branches[number].end()
 
     def _failed(self, error: BaseException, number: int) -> None:
         if self.first_error is None:

@@ -268,7 +268,7 @@ def _deliver(run: Run, place: Place, tool: Tool, ended: ToolRun, options: ToolOp
         raise ended.interrupted
     stop_on_drift(run, ended)
     if ended.error is not None:
-        raise ended.error from ended.exception
+        raise ended.error from (None if ended.exception is ended.error else ended.exception)
     assert ended.envelope is not None
     envelope = ended.envelope
     wire = journal_value(envelope.to_wire(), f"tool {tool.id}")

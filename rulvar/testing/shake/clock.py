@@ -5,14 +5,16 @@ What is handed out are real times and dates; only asking for the current one giv
 
 from __future__ import annotations
 
+import contextlib
+import copyreg
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 from rulvar.testing.shake.substitutes import Substitute
 
-__all__ = ["moved_clock"]
+__all__ = ["moved_clock", "pickled_by_value"]
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -57,6 +59,41 @@ def _of_fields(real: Callable[..., Any], now: Callable[[], float], position: int
         return real(*args) if len(args) > position else real(*args, localtime(now()))
 
     return read
+
+
+@contextlib.contextmanager
+def pickled_by_value() -> Iterator[None]:
+    """Let dates be pickled while another class goes by the name of theirs."""
+    table: dict[type, Any] = copyreg.dispatch_table
+    kinds = (datetime.datetime, datetime.date)
+    before = {kind: table.get(kind) for kind in kinds}
+    table[datetime.datetime] = _reduced_datetime
+    table[datetime.date] = _reduced_date
+    try:
+        yield
+    finally:
+        for kind, reduce in before.items():
+            if reduce is None:
+                del table[kind]
+            else:
+                table[kind] = reduce
+
+
+def _reduced_datetime(moment: datetime.datetime) -> tuple[Any, ...]:
+    fields = (*moment.timetuple()[:6], moment.microsecond, moment.tzinfo, moment.fold)
+    return _datetime_of, fields
+
+
+def _datetime_of(*fields: Any) -> datetime.datetime:
+    return datetime.datetime(*fields[:8], fold=fields[8])
+
+
+def _reduced_date(day: datetime.date) -> tuple[Any, ...]:
+    return _date_of, (day.year, day.month, day.day)
+
+
+def _date_of(*fields: int) -> datetime.date:
+    return datetime.date(*fields)
 
 
 class _Alike(type):

@@ -235,7 +235,7 @@ def _scopes_of_one_task(trace: Trace) -> frozenset[str]:
 
 
 def _shown(text: str | None) -> str | None:
-    return None if text is None else default_redact(text)
+    return None if text is None else default_redact(text).encode("utf-8", "backslashreplace").decode()
 
 
 def _one_line(text: str | None) -> str:

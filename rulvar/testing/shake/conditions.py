@@ -7,6 +7,7 @@ need another process; everything else is done to this one, and undone.
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rulvar.engine.reach import ProjectFiles
-from rulvar.testing.shake.clock import moved_clock
+from rulvar.testing.shake.clock import moved_clock, pickled_by_value
 from rulvar.testing.shake.environment import (
     foreign_collation,
     other_environment,
@@ -76,9 +77,12 @@ def _substitutes(make: Callable[[Surroundings], list[Substitute]]) -> Callable[[
     return lambda around: substituted(make(around), around.project, around.body)
 
 
-def _clock(around: Surroundings) -> list[Substitute]:
+@contextlib.contextmanager
+def _clock(around: Surroundings) -> Iterator[None]:
     half_days = 800 + 2 * 91 * around.number + 1  # another half of the day, another weekday
-    return moved_clock(half_days * _DAY // 2 + 13 * 60 + 7)
+    clock = moved_clock(half_days * _DAY // 2 + 13 * 60 + 7)
+    with pickled_by_value(), substituted(clock, around.project, around.body):
+        yield
 
 
 def _time_zone(around: Surroundings) -> AbstractContextManager[object]:
@@ -93,7 +97,10 @@ def _locale(around: Surroundings) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(around: Surroundings) -> Iterator[None]:
-    with other_environment(around.project), substituted(other_host(), around.project, around.body):
+    with (
+        other_environment(around.project),
+        substituted(other_host(around.project), around.project, around.body),
+    ):
         yield
 
 
@@ -123,7 +130,18 @@ def _directories(around: Surroundings) -> list[Substitute]:
         def close(self) -> None:
             self._entries = iter(())
 
-    return [(os, "listdir", list_turned), (os, "scandir", ScanTurned)]
+    # pathlib's globbing holds on to the function in newer Pythons
+    holders = [kind for kind in vars(glob).values() if _holds(kind, scandir)]
+    return [
+        (os, "listdir", list_turned),
+        (os, "scandir", ScanTurned),
+        *((kind, "scandir", staticmethod(ScanTurned)) for kind in holders),
+    ]
+
+
+def _holds(kind: Any, scandir: Any) -> bool:
+    held = vars(kind).get("scandir") if isinstance(kind, type) else None
+    return isinstance(held, staticmethod) and held.__func__ is scandir
 
 
 def _turned(names: list[Any], number: int) -> list[Any]:
@@ -166,7 +184,7 @@ def _nothing(around: Surroundings) -> AbstractContextManager[object]:
 
 PLAIN = Condition(PROCESS, _nothing)
 CONDITIONS: tuple[Condition, ...] = (
-    Condition("another clock", _substitutes(_clock)),
+    Condition("another clock", _clock),
     Condition("another time zone", _time_zone),
     Condition("another locale", _locale),
     Condition("another environment", _environment),

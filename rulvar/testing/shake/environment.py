@@ -9,6 +9,7 @@ import contextlib
 import getpass
 import locale
 import os
+import pathlib
 import platform
 import socket
 import sys
@@ -92,11 +93,27 @@ def other_environment(project: ProjectFiles, *, kept: tuple[str, ...] = ()) -> I
         environ.__class__ = real
 
 
-def other_host() -> list[Substitute]:
-    """Return what stands in for the names of host and user."""
+def other_host(project: ProjectFiles) -> list[Substitute]:
+    """Return what stands in for the names of host and user, their folders, and the working directory."""
 
     def answers(value: Any) -> Callable[..., Any]:
         return lambda *args, **kwargs: value
+
+    expanduser, getcwd = os.path.expanduser, os.getcwd
+    home, cwd = pathlib.Path.home.__func__, pathlib.Path.cwd.__func__  # type: ignore[attr-defined]
+
+    def other_expanduser(path: Any) -> Any:
+        is_home = isinstance(path, str) and path.startswith("~") and _is_read_by(project)
+        return "/home/shaken-user" + path[1:] if is_home else expanduser(path)
+
+    def other_getcwd() -> str:
+        return "/shaken" if _is_read_by(project) else getcwd()
+
+    def other_home(cls: type[pathlib.Path]) -> Any:
+        return cls("/home/shaken-user") if _is_read_by(project) else home(cls)
+
+    def other_cwd(cls: type[pathlib.Path]) -> Any:
+        return cls("/shaken") if _is_read_by(project) else cwd(cls)
 
     return [
         (socket, "gethostname", answers("shaken-host")),
@@ -105,6 +122,10 @@ def other_host() -> list[Substitute]:
         (getpass, "getuser", answers("shaken-user")),
         (os, "getlogin", answers("shaken-user")),
         (os, "cpu_count", answers((os.cpu_count() or 1) + 3)),
+        (os, "getcwd", other_getcwd),
+        (os.path, "expanduser", other_expanduser),
+        (pathlib.Path, "home", classmethod(other_home)),
+        (pathlib.Path, "cwd", classmethod(other_cwd)),
     ]
 
 

@@ -50,6 +50,13 @@ class ShakeMove(_Part, frozen=True, kw_only=True):
     conditions: tuple[str, ...]
 
     @property
+    def sentence(self) -> str:
+        """What a person is told of it in a line, beside the place in the source."""
+        sides = "" if self.kind == "missing" else f": recorded {_side(self.recorded)}, now {_side(self.now)}"
+        field = f" ({self.field})" if self.field else ""
+        return f"{self.call}: {_HEADINGS[self.kind]}{field} under {', '.join(self.conditions)}{sides}"
+
+    @property
     def lines(self) -> list[str]:
         """What a person is told of it."""
         place = "" if self.site is None else f"{self.site.file}:{self.site.line} in {self.site.function}: "

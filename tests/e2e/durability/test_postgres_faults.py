@@ -40,6 +40,11 @@ def counted(paid: list[int], steps: int = 40) -> Any:
     return define_workflow("w", body)
 
 
+async def under_way(paid: list[int]) -> None:
+    while len(paid) < 3:
+        await asyncio.sleep(0.01)
+
+
 async def stored_of(store: PostgresStore) -> list[str]:
     return [item.status for item in await store.load("r") if item.kind == "step"]
 
@@ -51,7 +56,7 @@ async def test_a_run_goes_on_when_the_server_restarts(
     paid: list[int] = []
     store = make_store(patience_s=20)
     handle = Engine(journal=store).run(counted(paid), run_id="r")
-    await asyncio.sleep(0.2)
+    await under_way(paid)
     await asyncio.to_thread(postgres.restart, mode, 0.3)
     outcome = await asyncio.wait_for(handle.result(), 30)
     assert (outcome.status, outcome.value) == ("ok", 40), outcome.error
@@ -63,9 +68,10 @@ async def test_a_run_goes_on_when_its_connections_are_cut(make_store: Any, postg
     paid: list[int] = []
     store = make_store(patience_s=20)
     handle = Engine(journal=store).run(counted(paid), run_id="r")
+    await under_way(paid)
     async with await psycopg.AsyncConnection.connect(postgres.dsn, autocommit=True) as connection:
         for _ in range(5):
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
             await connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                 "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
@@ -83,7 +89,7 @@ async def test_a_server_that_stays_away_is_a_typed_error_and_the_run_resumes(
     paid: list[int] = []
     store = make_store(patience_s=0.5)
     handle = Engine(journal=store, lease_ttl_s=1).run(counted(paid), run_id="r")
-    await asyncio.sleep(0.2)
+    await under_way(paid)
     await asyncio.to_thread(postgres.stop, "immediate")
     try:
         outcome = await asyncio.wait_for(handle.result(), 20)
@@ -161,6 +167,6 @@ async def test_a_schema_of_a_newer_release_is_refused(make_store: Any, postgres:
     store = make_store()
     await store.append("r", [entry(0)])
     async with await psycopg.AsyncConnection.connect(postgres.dsn, autocommit=True) as connection:
-        await connection.execute(f"UPDATE {store.pool.schema}.schema_version SET version = 99")
+        await connection.execute(f"UPDATE {store.schema}.schema_version SET version = 99")
     with pytest.raises(ConfigError, match="version 99"):
         await make_store().load("r")

@@ -85,15 +85,13 @@ def check_history(journal: list[tuple[int, str]], log: list[dict[str, Any]], run
     assert [seq for seq, _ in journal] == list(range(len(journal))), f"{run_id}: gaps or duplicates"
     deleted = max((item["epoch"] for item in log if item["what"] == "deleted"), default=-1)
     epochs: dict[tuple[int, str], int] = {}
+    stored: set[tuple[int, str]] = set()
     for item in log:
+        lines = [(int(seq), str(digest)) for seq, digest in item.get("lines", ())]
         if item["what"] == "trying":
-            epochs.update(dict.fromkeys(item["lines"], item["epoch"]))
-    stored = {
-        (seq, digest)
-        for item in log
-        if item["what"] == "stored" and item["epoch"] > deleted
-        for seq, digest in item["lines"]
-    }
+            epochs.update(dict.fromkeys(lines, item["epoch"]))
+        elif item["what"] == "stored" and item["epoch"] > deleted:
+            stored.update(lines)
     assert stored <= set(journal), f"{run_id}: an acknowledged entry is lost"
     assert all(line in epochs for line in journal), f"{run_id}: an entry that nobody wrote"
     # an entry that is there was written by the owner of its time: epochs never go back along the journal

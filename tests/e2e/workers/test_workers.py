@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from rulvar import Ctx, Engine, PostgresStore, define_workflow
-from rulvar.errors import ConfigError, LeaseHeldError, NonSerializableValueError, ResolutionError
+from rulvar.errors import ConfigError, NonSerializableValueError, ResolutionError
 from rulvar.stores import LocalKeys, SealedStore
 from rulvar.workers import CallLimit, PostgresLimiter, ProcrastinateQueue, Worker
 
@@ -173,22 +173,13 @@ async def test_a_suspended_run_is_picked_up_when_it_is_answered(site: Site) -> N
         run_id = await here.enqueue("ask", "hello")
         await site.settled(run_id, "suspended")
         with pytest.raises(ResolutionError):
-            await until_free(here.resolve_external, run_id, "answer", "no integer")
-        await until_free(here.resolve_external, run_id, "answer", 42)
+            await here.resolve_external(run_id, "answer", "no integer")
+        await here.resolve_external(run_id, "answer", 42)
         await site.settled(run_id, "ok")
-        with pytest.raises(ResolutionError):
-            await until_free(here.resolve_external, run_id, "answer", 43)
+        with pytest.raises(ResolutionError):  # it has been answered
+            await here.resolve_external(run_id, "answer", 43)
     assert site.paid == ["hello", "after"]
     assert (await here.resume(run_id, args="hello").result()).value == ["hello", 42, "after"]
-
-
-async def until_free(call: Any, *args: Any) -> None:
-    for _ in range(100):
-        try:
-            await call(*args)
-            return
-        except LeaseHeldError:
-            await asyncio.sleep(0.05)
 
 
 async def test_an_answer_to_a_run_that_is_under_way_is_queued_and_wins_when_it_suspends(site: Site) -> None:
@@ -205,6 +196,13 @@ async def test_an_answer_to_a_run_that_is_under_way_is_queued_and_wins_when_it_s
     async with site.worker(site.engine(workflows=[workflow])):
         run_id = await here.enqueue("both")
         await asyncio.wait_for(site.reached.wait(), 15)
+
+        async def waits() -> bool:
+            return any(entry.kind == "external" for entry in await here.store.load(run_id))
+
+        await site.until(waits)
+        with pytest.raises(ResolutionError, match="'other'"):
+            await here.resolve_external(run_id, "other", "from afar")
         await here.resolve_external(run_id, "answer", "from afar")
         await asyncio.sleep(0.2)
         site.gate.set()

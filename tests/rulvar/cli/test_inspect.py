@@ -110,6 +110,12 @@ def test_an_unknown_run_is_refused_and_the_nearest_named(told: Any, name: str) -
     assert f"no run {name!r}" in done.err
 
 
+def test_a_reference_that_leads_out_of_the_store_is_not_followed(look: Any, store: Any, entry: Any) -> None:
+    store.put("r1", entry.opened("agent"), entry.closed(0, kind="agent", transcriptRef="../../../etc/passwd"))
+    done = look("inspect", "r1", "--seq", "1", "--json")
+    assert (done.code, done.json["transcript"]) == (0, None)
+
+
 def test_entries_of_unknown_kinds_and_shapes_are_shown_as_far_as_they_go(
     look: Any, store: Any, entry: Any
 ) -> None:

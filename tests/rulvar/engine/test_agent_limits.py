@@ -243,3 +243,70 @@ async def test_wrong_bounds_are_refused_before_any_call(profile: dict[str, Any],
     assert outcome.error.code == "config"
     assert field in outcome.error.message
     assert not engine.fake.calls
+
+
+PRICES = {"fake:fake-model": ModelPricing(input_usd_per_m_tok=0, output_usd_per_m_tok=1000)}
+
+
+class Desk:
+    """An agent with a tool that counts, in an engine in which output costs money."""
+
+    def __init__(self, *, needs_approval: bool = False) -> None:
+        self.refunds: list[str] = []
+
+        @tool(needs_approval=needs_approval)
+        def refund(order: str) -> str:
+            """Pay back."""
+            self.refunds.append(order)
+            return "done"
+
+        @workflow(name="desk")
+        async def desk(ctx: Any, args: Any) -> Any:
+            first = await ctx.agent("refund A7", tools=[refund], est_cost=0)
+            return [first, await ctx.agent("say so", est_cost=0.01)]
+
+        def model(call: Any) -> Any:
+            told = call.req.messages[-1].role == "tool" or call.prompt == "say so"
+            return "done" if told else fake_tool_calls(name="refund", args={"order": "A7"})
+
+        self.workflow = desk
+        self.engine = create_test_engine(agents={"*": model}, pricing=PRICES)
+
+    def roles(self) -> int:
+        return len(self.engine.fake.calls)
+
+
+async def test_raising_a_budget_goes_on_at_the_turn_that_was_not_paid() -> None:
+    desk = Desk()
+    outcome = await desk.engine.run(desk.workflow, run_id="r", budget_usd=0.008).result()
+    assert outcome.status == "exhausted"
+    assert desk.refunds == ["A7"]
+    calls = desk.roles()
+    resumed = desk.engine.resume("r", desk.workflow, budget_usd=1)
+    assert (await resumed.result()).value == ["done", "done"]
+    assert desk.refunds == ["A7"]  # the tool had finished
+    assert desk.roles() == calls + 2  # the turn that was refused, and the second agent
+
+
+async def test_what_was_spent_before_a_suspension_counts_against_the_ceiling_after_it() -> None:
+    costs = []
+    for approval in (False, True):
+        desk = Desk(needs_approval=approval)
+        run = desk.engine.run(desk.workflow, run_id="r", budget_usd=0.018)
+        outcome = await run.result()
+        if approval:
+            assert outcome.status == "suspended"
+            assert outcome.cost.total_usd == pytest.approx(0.008)  # the turn before the question
+            await run.resolve_external(outcome.pending[0].key, {"decision": "allow"})
+            outcome = await desk.engine.resume("r", desk.workflow).result()
+        costs.append((outcome.status, round(outcome.cost.total_usd, 6), desk.refunds))
+    assert costs[0] == costs[1]
+    assert costs[0][0] == "exhausted"
+
+
+def test_a_risk_that_is_none_is_refused_where_the_tool_is_made() -> None:
+    with pytest.raises(ConfigError, match="read, write, network, exec, destructive"):
+
+        @tool(risk="reed")  # type: ignore[arg-type]
+        def look() -> str:
+            return ""

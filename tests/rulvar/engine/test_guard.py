@@ -638,6 +638,62 @@ async def test_call_sites_and_tracebacks_are_those_of_the_workflow() -> None:
     assert outcome.error.data["site"]["line"] == line_of("site")
 
 
+class Prickly:
+    """A lazy proxy that answers nobody outside its context."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("outside of the context")
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("outside of the context")
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("outside of the context")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+async def test_proxies_and_oddities_in_a_namespace_are_left_in_peace(project: Any) -> None:
+    module = project(flow="import sys, time\nasync def body(ctx, args):\n    time.time()\n")
+    module.flow.proxy = Prickly()
+    module.flow.loop = [module.flow]
+    module.flow.odd = type("Odd", (), {"__module__": None})
+    module.flow.mapping = {"a": Prickly(), "b": module.flow.loop}
+    sys.modules["odd module"] = 3  # type: ignore[assignment]
+    module.flow.stranger = type("Stranger", (), {"__module__": "odd module"})
+    try:
+        assert codes(await warnings_of(module.flow.body)) == ["RLV101"]
+    finally:
+        del sys.modules["odd module"]
+
+
+async def test_an_observer_that_fails_does_not_disturb_the_workflow() -> None:
+    class Broken:
+        wants_sites = False
+
+        def engine_created(self, adapters: Any) -> None: ...
+
+        def call_finished(self, record: Any) -> None: ...
+
+        def run_settled(self, record: Any) -> None: ...
+
+        def determinism_warning(self, file: str, line: int, code: str, message: str) -> None:
+            raise RuntimeError("observer")
+
+    async def body(ctx: Ctx, args: Any) -> int:
+        time.time()
+        return 1
+
+    observer = Broken()
+    install_observer(observer)
+    try:
+        outcome, found = await watched(body)
+    finally:
+        uninstall_observer(observer)
+    assert (outcome.value, codes(found)) == (1, ["RLV101"])
+
+
 class Modules:
     """Modules of a made-up project, by attribute."""
 

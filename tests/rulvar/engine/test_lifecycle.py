@@ -63,6 +63,19 @@ async def test_a_run_stays_live_while_any_branch_can_move(bench: Any) -> None:
     assert (await handle.result()).value == ["answer", "slow"]
 
 
+async def test_a_group_of_branches_that_has_just_ended_does_not_suspend_the_run(bench: Any) -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        async def works() -> Any:
+            both = await ctx.parallel([lambda n=n: ctx.step(f"s{n}", lambda: n) for n in (1, 2)])
+            return [both, await ctx.step("after", lambda: "after")]
+
+        return await ctx.parallel([lambda: ctx.await_external("a"), works])
+
+    bench.workflow = define_workflow("w", body)
+    assert (await bench.run(body)).status == "suspended"
+    assert [shape for shape in await bench.shape() if shape == "step ok par:0:1"] == ["step ok par:0:1"]
+
+
 async def test_a_run_suspends_when_every_branch_waits(bench: Any) -> None:
     async def body(ctx: Ctx, args: Any) -> Any:
         return await ctx.parallel(

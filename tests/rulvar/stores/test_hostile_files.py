@@ -153,7 +153,7 @@ def test_any_object_is_a_submission_or_refused_by_field(wire: dict[str, Any]) ->
 def test_a_damaged_database_is_a_typed_error(cut: int, junk: bytes, tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     for leftover in tmp_path.glob("runs.db*"):
-        leftover.unlink()
+        leftover.unlink(missing_ok=True)
 
     async def check() -> None:
         store = SqliteStore(path, durability="process")

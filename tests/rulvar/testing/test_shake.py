@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from pytest_project import Project
 
+from rulvar.testing.report import read_report
+
 FAULTS = """
 import asyncio
 import datetime as dt
@@ -116,6 +118,23 @@ async def environment_on_import(ctx, args):
 @workflow
 async def host(ctx, args):
     await ctx.agent("Host " + socket.gethostname())  # here
+
+
+@workflow
+async def working_directory(ctx, args):
+    await ctx.agent(f"In {os.getcwd()}")  # here
+
+
+@workflow
+async def home_folder(ctx, args):
+    await ctx.agent(f"Home {Path.home()} {os.path.expanduser('~')}")  # here
+
+
+@workflow
+async def from_import_in_a_closure(ctx, args):
+    from datetime import date as today_in
+
+    await ctx.agent(f"It is {today_in.today().year}")  # here
 
 
 @workflow
@@ -255,6 +274,9 @@ EXPECTED: dict[str, tuple[str, str | None, set[str]]] = {
     "environment_flag": ("identity", "prompt", {"another environment"}),
     "environment_on_import": ("identity", "prompt", {PROCESS}),
     "host": ("identity", "prompt", {"another environment"}),
+    "working_directory": ("identity", "prompt", {"another environment"}),
+    "home_folder": ("identity", "prompt", {"another environment"}),
+    "from_import_in_a_closure": ("identity", "prompt", {"another clock"}),
     "year": ("identity", "prompt", {"another clock"}),
     "today": ("identity", "prompt", {"another clock", "another time zone"}),
     "half_of_the_day": ("identity", "prompt", {"another clock", "another time zone"}),
@@ -272,11 +294,13 @@ EXPECTED: dict[str, tuple[str, str | None, set[str]]] = {
 }
 STABLE = '''
 import asyncio
+import copy
 import os
+import pickle
 import random
 import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from rulvar import tool, workflow
@@ -398,6 +422,20 @@ async def slow(ctx, args):
 
 
 @workflow
+async def given_dates(ctx, args):
+    given = datetime.fromisoformat("2026-01-02T03:04:05+00:00")
+    day = date(2026, 1, 2)
+    copied = pickle.loads(pickle.dumps([given, day, copy.deepcopy(given)]))
+    assert isinstance(given, datetime) and isinstance(day, date) and issubclass(datetime, date)
+    assert copied == [given, day, given] and given.date() == day and given > datetime(2025, 1, 1, tzinfo=UTC)
+    match given:
+        case datetime(year=year):
+            await ctx.agent(f"{year} {given:%Y-%m-%d} {day} {datetime.strptime('2026', '%Y').isoformat()}")
+    await ctx.agent(f"{datetime.fromtimestamp(0, UTC)} {datetime.combine(day, given.time())} {time.gmtime(0).tm_year}")
+    await ctx.agent(f"{ctx.now():%Y} \\ud83d {os.path.basename(__file__)} {Path(__file__).resolve().name}")
+
+
+@workflow
 async def budgeted(ctx, args):
     left = ctx.budget.remaining().usd
     return await ctx.agent(f"Spend at most {left}")
@@ -469,11 +507,10 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def shaken(project: Project, *args: str, **environment: str) -> tuple[Any, Any]:
-    """Run pytest with a shake in two rounds; return the process and the report."""
-    done = project.pytest(
-        "--rulvar-shake=2", "--rulvar-shake-report=out/shake.json", *args, PYTHONHASHSEED="0", **environment
-    )
+def shaken(project: Project, *args: str, rounds: int = 1) -> tuple[Any, Any]:
+    """Run pytest with a shake; return the process and the report."""
+    options = (f"--rulvar-shake={rounds}", "--rulvar-shake-report=out/shake.json")
+    done = project.pytest(*options, *args, PYTHONHASHSEED="0")
     path = project.folder / "out" / "shake.json"
     return done, json.loads(path.read_text("utf-8")) if path.exists() else None
 
@@ -483,7 +520,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     project = Project(tmp_path_factory.mktemp("faults"))
     project.write("flows.py", FAULTS)
     project.write("test_flows.py", TEST)
-    return shaken(project)
+    return shaken(project, rounds=2)
 
 
 def moves_of(report: Any, name: str) -> list[Any]:
@@ -516,23 +553,27 @@ def test_faults_fail_the_run_and_are_told_of(faults: tuple[Any, Any]) -> None:
 def test_stable_workflows_do_not_move(project: Project) -> None:
     project.write("flows.py", STABLE)
     project.write("test_flows.py", STABLE_TEST)
-    done, report = shaken(project)
+    done, report = shaken(project, rounds=2)
     assert report["moves"] == [], done.stdout
     assert report["leftOut"] == []
-    assert report["runs"] == 17
+    assert report["runs"] == 18
     assert report["calls"] > 50
     assert done.returncode == 0, done.stdout
     assert "nothing moved" in done.stdout
 
 
-def test_workers_shake_together(project: Project) -> None:
+def test_workers_shake_together_and_moves_are_warnings_in_the_replay_report(project: Project) -> None:
     project.write("flows.py", FAULTS)
     project.write("test_flows.py", TEST)
-    done, report = shaken(
-        project, "-p", "xdist.plugin", "-n", "2", "-k", "year or set_order or environment_flag"
-    )
-    assert {move["workflow"] for move in report["moves"]} == {"year", "set_order", "environment_flag"}
+    options = ("-p", "xdist.plugin", "-n", "2", "-k", "year or host", "--rulvar-report=out/report.json")
+    done, report = shaken(project, *options)
+    assert {move["workflow"] for move in report["moves"]} == {"year", "host"}
     assert done.returncode == 1
+    tests = read_report(project.folder / "out" / "report.json").tests
+    noticed = {test.node_id: [item for item in test.warnings if item.code == "shake"] for test in tests}
+    [warning] = noticed["test_flows.py::test_flow[host]"]
+    assert warning.file == "flows.py"
+    assert "agent call: another identity (prompt) under another environment: recorded Host" in warning.message
 
 
 OWN_ADAPTER = """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ _SAFETY: Final = {
     "manual": "An editor offers a change; it is never applied by itself.",
     "none": "There is no automatic fix.",
 }
+_LETTER: Final = {"safe": "S", "unsafe": "U", "manual": "Q", "none": "-"}
 _FENCE: Final = {"python": "python", "python-test": "python", "jsonl": "json"}
 
 
@@ -70,3 +73,31 @@ def as_page(family: ModuleType) -> str:
     """The documentation page of a family."""
     head = f"# {family.TITLE}\n\n{family.INTRO}\n\n"
     return head + "\n".join(as_markdown(rule) for rule in family.RULES)
+
+
+def as_index(families: Iterable[ModuleType]) -> str:
+    """The documentation page that lists all rules."""
+    out = [
+        "# The rules\n\n",
+        "`E` is an error, `W` a warning. Fixes: `S` safe, `U` unsafe, `Q` offered in an editor.\n",
+        "A rule in italics is off by default.\n",
+    ]
+    for family in families:
+        name = family.RULES[0].family
+        out.append(f"\n## [{family.TITLE}]({name}.md)\n\n")
+        out.append("| code | name | | fix | what it finds |\n| --- | --- | --- | --- | --- |\n")
+        for rule in family.RULES:
+            code = rule.code if rule.default_on else f"*{rule.code}*"
+            link = f"[{rule.name}]({name}.md#{rule.code.lower()}-{rule.name})"
+            row = (code, link, rule.severity[0].upper(), _LETTER[rule.fix], rule.summary)
+            out.append(f"| {' | '.join(row)} |\n")
+    return "".join(out)
+
+
+def write_pages(folder: str | Path, families: Iterable[ModuleType]) -> None:
+    """Write the documentation pages of all families, and their index, into a folder."""
+    chosen = list(families)
+    for family in chosen:
+        page = Path(folder) / f"{family.RULES[0].family}.md"
+        page.write_text(as_page(family), "utf-8")
+    (Path(folder) / "README.md").write_text(as_index(chosen), "utf-8")

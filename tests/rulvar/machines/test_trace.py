@@ -1,0 +1,106 @@
+"""The trace: a fold of the journal, told live by the event stream as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rulvar import Engine, Input, MachineCtx, Retry, StateMachine, document, tool, transition
+from rulvar.hitl import AskUser
+from rulvar.machines.report import read_run
+from rulvar.machines.trace import TRACE_EVENTS, TraceEvent
+from rulvar.testing import run_workflow
+
+
+@document
+@dataclass
+class Text:
+    text: str
+
+
+@tool
+def look(what: str) -> str:
+    """Look at something."""
+    if what == "nothing":
+        raise RuntimeError("nothing there")
+    return what
+
+
+class Busy(StateMachine):
+    @transition("asking", retry=Retry(1, delay=0.0))
+    async def begin(self, ctx: MachineCtx) -> None:
+        await ctx.call_tool(look, {"what": "first"})
+        ctx.save(Text("between"))
+        await ctx.call_tool(look, {"what": "nothing" if ctx.retry_count == 0 else "second"})
+        ctx.start(AskUser, {"question": "?"}, on_done="done")
+        ctx.save(Text("last"))
+
+    @transition("end", "asking", wait=True)
+    def done(self, ctx: MachineCtx, input: Input) -> None:
+        ctx.state["answer"] = input.data
+
+
+async def test_every_event_of_a_trace_is_told_live_too() -> None:
+    async with Engine() as engine:
+        handle = engine.run(Busy, run_id="r")
+        await handle.result()
+        await handle.answer("user_answered", {"answer": 1})
+        resumed = engine.resume("r", Busy)
+        await resumed.result()
+        live = {event.type for event in [*handle.events_seen(), *resumed.events_seen()]}
+        trace = (await read_run(engine.store, "r")).trace
+    assert {event.type for event in trace} == set(TRACE_EVENTS)
+    assert set(TRACE_EVENTS.values()) <= live
+    replayed = [e for e in resumed.events_seen() if e.type.startswith("transition:") and e.replayed]
+    assert [event["transition"] for event in replayed if event["transition"] == "begin"] == ["begin"] * 2
+
+
+async def test_what_happened_in_a_body_is_told_in_its_order() -> None:
+    run = await run_workflow(Busy)
+    told = [(event.type, event.get("toolSeq", event.document_name)) for event in run.trace]
+    assert told == [
+        ("transition.started", None),
+        ("tool.called", 0),
+        ("tool.completed", 0),
+        ("document.emitted", "text"),
+        ("tool.called", 1),
+        ("tool.failed", 1),
+        ("transition.failed", None),
+        ("transition.started", None),
+        ("tool.called", 0),
+        ("tool.completed", 0),
+        ("document.emitted", "text"),
+        ("tool.called", 1),
+        ("tool.completed", 1),
+        ("child.queued", None),
+        ("document.emitted", "text"),
+        ("transition.completed", None),
+        ("run.settled", None),
+    ]
+    failed = next(event for event in run.trace if event.type == "transition.failed")
+    assert (failed.retry_count, failed.will_retry, failed.error) == (0, True, "tool look failed")
+    assert [item.name for item in run.documents] == ["error", "text", "text"]
+
+
+async def test_arguments_and_envelopes_are_kept_only_when_a_run_is_traced() -> None:
+    async with Engine() as engine:
+        await engine.run(Busy, run_id="plain").result()
+        await engine.run(Busy, run_id="traced", trace=True).result()
+        plain = await read_run(engine.store, "plain")
+        traced = await read_run(engine.store, "traced")
+    assert (plain.traced, traced.traced) == (False, True)
+    assert [event.args for event in plain.trace if event.type == "tool.called"] == [None] * 4
+    assert traced.trace[1].args == {"what": "first"}
+    assert [event.type for event in plain.trace] == [event.type for event in traced.trace]
+
+
+def test_an_event_is_a_mapping_with_attributes() -> None:
+    event = TraceEvent("tool.called", 3, 42, {"toolName": "look", "toolSeq": 0})
+    assert (event.type, event.seq, event.ts, event.tool_name, event["toolSeq"]) == (
+        "tool.called",
+        3,
+        42,
+        "look",
+        0,
+    )
+    assert (event.error, event.get("error"), "error" in event) == (None, None, False)
+    assert event.to_wire() == {"type": "tool.called", "seq": 3, "ts": 42, "toolName": "look", "toolSeq": 0}

@@ -1,0 +1,273 @@
+"""Clock, answers, stand-ins, coverage and comparison: what they refuse, and where they end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rulvar import MachineCtx, StateMachine, tool, transition, workflow
+from rulvar.errors import ConfigError, FakeResponderError
+from rulvar.testing import (
+    TestClock,
+    contract_fake,
+    coverage,
+    diff_traces,
+    failure,
+    load_fixture,
+    queue,
+    run_workflow,
+    tool_mock,
+)
+from rulvar.testing.fixture import ToolRecording, may_record
+
+
+async def test_a_clock_moves_only_when_it_is_told_and_calls_back_in_due_order() -> None:
+    clock = TestClock(1.5)
+    called: list[str] = []
+    clock.schedule(0.2, lambda: called.append(f"late {clock.now_ms()}"))
+    clock.schedule(0.1, lambda: called.append(f"early {clock.now_ms()}"))
+    forget = clock.schedule(0.1, lambda: called.append("forgotten"))
+    forget()
+    assert (clock.now(), clock.now_ms(), clock.scheduled) == (1.5, 1500, 2)
+    clock.advance(0.3)
+    assert called == ["early 1600", "late 1700"]
+    assert clock.now_ms() == 1800
+    clock.set(2)
+    with pytest.raises(ConfigError, match=r"1\.0.*2\.0"):
+        clock.set(1.0)
+    for wrong in (-1, True, "1"):
+        with pytest.raises(ConfigError):
+            clock.advance(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError):
+        TestClock(float("nan"))
+
+
+async def test_a_sleeper_wakes_when_the_clock_gets_there() -> None:
+    clock = TestClock()
+    sleeper = asyncio.ensure_future(clock.sleep(1))
+    await clock.wait_for_scheduled()
+    await clock.advance(0.999)
+    assert not sleeper.done()
+    await clock.advance(0.001)
+    assert sleeper.done()
+    await clock.sleep(0)
+    sleeper = asyncio.ensure_future(clock.sleep(5))
+    await clock.wait_for_scheduled()
+    sleeper.cancel()
+    await asyncio.sleep(0)
+    assert clock.scheduled == 0
+
+
+async def test_many_forgotten_timers_are_let_go() -> None:
+    clock = TestClock()
+    for _ in range(1000):
+        clock.schedule(300, lambda: None)()
+    assert clock.scheduled == 0
+    assert len(clock._timers) < 200
+
+
+def test_a_failure_has_a_text_and_one_of_two_statuses() -> None:
+    assert failure().message == "the child failed"
+    assert failure(status="cancelled").message == "the child was cancelled"
+    with pytest.raises(ConfigError, match="status='broken'"):
+        failure(status="broken")  # type: ignore[arg-type]
+
+
+@workflow(name="gated")
+async def gated(ctx: Any, args: Any) -> Any:
+    return [await ctx.await_external("gate"), await ctx.await_external("other", schema={"type": "integer"})]
+
+
+async def test_a_plain_workflow_is_answered_by_key() -> None:
+    run = await run_workflow(gated, answers={"gate": None, "other": queue(1)})
+    assert (run.status, run.result, run.place, run.path) == ("completed", [None, 1], None, [])
+    assert [event.type for event in run.trace] == ["run.settled"] * 3
+    run = await run_workflow(gated, answers={"gate": 1, "other": "x"})
+    assert (run.status, [way.key for way in run.view.waits]) == ("waiting", ["other"])
+    assert run.error is not None
+    assert "'other'" in run.error.message
+    with pytest.raises(ConfigError, match="answers"):
+        await run_workflow(gated, answers=["gate"])  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="max_steps=0"):
+        await run_workflow(gated, max_steps=0)
+    with pytest.raises(ConfigError, match="expected a workflow"):
+        await run_workflow(dict)
+
+
+@tool
+def work(n: int) -> int:
+    """Work."""
+    return n
+
+
+async def test_stand_ins_refuse_what_is_no_tool() -> None:
+    for make in (tool_mock, contract_fake):
+        with pytest.raises(ConfigError):
+            make(7)  # type: ignore[operator]
+    mock = tool_mock("work")
+    with pytest.raises(FakeResponderError, match="work"):
+        await mock({"n": 1})
+    mock.side_effect = [{"data": 1}, {"data": 2}]
+    assert [await mock({"n": 1}), await mock({"n": 2})] == [{"data": 1}, {"data": 2}]
+    fake = contract_fake(work).returns({"data": 5})
+    assert (await fake({"n": 1})).data == 5
+    fake.call.assert_awaited_once_with({"n": 1})
+    fake.assert_awaited_once()
+
+
+class Loop(StateMachine):
+    @transition("open")
+    def begin(self, ctx: MachineCtx) -> None: ...
+
+    @transition("open", "open", wait=True)
+    async def again(self, ctx: MachineCtx) -> None:
+        await ctx.call_tool(work, {"n": 1})
+
+    @transition("end", "open", wait=True)
+    def leave(self, ctx: MachineCtx) -> None: ...
+
+
+async def test_traces_part_where_they_part() -> None:
+    short = await run_workflow(Loop, answers={"leave": None})
+    longer = await run_workflow(Loop, answers={"again": queue(None)})
+    difference = diff_traces(short, longer)
+    assert difference is not None
+    assert (difference.index, difference.reason) == (
+        3,
+        "transitionId of transition.started: expected 'leave', got 'again'",
+    )
+    extra = diff_traces(short.trace[:2], short.trace)
+    assert extra is not None
+    assert (extra.index, extra.expected) == (2, None)
+    assert "4 extra events" in extra.reason
+    for wrong in (7, "trace", [1]):
+        with pytest.raises(ConfigError):
+            diff_traces(short, wrong)
+
+
+async def test_coverage_counts_only_its_machine_and_says_what_it_cannot_read() -> None:
+    run = await run_workflow(Loop, answers={"again": queue(None)})
+    covered = coverage([run], Loop)
+    assert covered.missing_transitions == ["leave"]
+    assert (covered.parked_on, covered.complete) == (["again", "leave"], False)
+    assert coverage([], Loop).missing_transitions == ["begin", "again", "leave"]
+    with pytest.raises(ConfigError, match="no state machine"):
+        coverage([run], dict)
+    with pytest.raises(ConfigError, match=r"runs\[0\]"):
+        coverage([7], Loop)
+
+
+@pytest.mark.parametrize(
+    ("wire", "said"),
+    [
+        ([], "expected an object"),
+        ({"version": True, "recordings": []}, "version True"),
+        ({"version": 3}, "recordings"),
+        ({"version": 3, "recordings": [7]}, "#1"),
+        ({"version": 3, "recordings": [{"tool": ""}]}, "#1"),
+        ({"version": 3, "recordings": [{"tool": "t"}]}, "no envelope"),
+        ({"version": 3, "recordings": [{"tool": "t", "envelope": 1}]}, "envelope"),
+        ({"version": 3, "recordings": [{"tool": "t", "envelope": {"dat": 1}}]}, "envelope.dat"),
+        ({"version": 3, "recordings": [{"tool": "t", "envelope": {"error": 1}}]}, "envelope.error"),
+        ({"version": 3, "recordings": [{"tool": "t", "workflow": 1, "envelope": {}}]}, "workflow"),
+        (
+            {"version": 3, "recordings": [{"tool": "t", "envelope": {"documents": [{"content": 1}]}}]},
+            r"documents\[0\].documentName",
+        ),
+    ],
+)
+def test_a_fixture_that_cannot_be_read_is_told_by_entry_and_field(
+    wire: Any, said: str, tmp_path: Any
+) -> None:
+    import json
+
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps(wire))
+    with pytest.raises(ConfigError, match=said) as caught:
+        load_fixture(path)
+    assert "f.json" in str(caught.value)
+
+
+def test_a_fixture_file_that_is_none_is_told(tmp_path: Any) -> None:
+    with pytest.raises(ConfigError, match="no such fixture"):
+        load_fixture(tmp_path / "missing.json")
+    (tmp_path / "broken.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"broken\.json: not JSON"):
+        load_fixture(tmp_path / "broken.json")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_fixture(tmp_path)
+    with pytest.raises(ConfigError, match="expected a path"):
+        load_fixture(7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("environ", "may"),
+    [
+        ({}, True),
+        ({"CI": ""}, True),
+        ({"CI": "false"}, True),
+        ({"CI": "1"}, False),
+        ({"CI": "true"}, False),
+        ({"CI": "1", "RULVAR_RECORD": "1"}, True),
+        ({"CI": "1", "RULVAR_RECORD": "0"}, False),
+    ],
+)
+def test_what_ci_means(environ: dict[str, str], may: bool) -> None:
+    assert may_record(environ) is may
+
+
+async def test_a_recording_whose_run_failed_is_kept_and_replays_the_failure(tmp_path: Any) -> None:
+    @tool
+    def broken() -> None:
+        raise RuntimeError("PRIVATE")
+
+    class Failing(StateMachine):
+        @transition
+        async def begin(self, ctx: MachineCtx) -> None:
+            await ctx.call_tool(broken)
+
+    path = ToolRecording(tmp_path / "f.json", "once")
+    first = await run_workflow(Failing, fixture=path)
+    again = await run_workflow(Failing, fixture=path)
+    assert first.outcome.error == again.outcome.error
+    assert "PRIVATE" not in (tmp_path / "f.json").read_text()
+
+
+async def test_a_body_cannot_swallow_drift() -> None:
+    class Swallowing(StateMachine):
+        @transition("x", retry=None, error_place="broken")
+        async def begin(self, ctx: MachineCtx) -> None:
+            try:
+                await ctx.call_tool(work, {"n": 2})
+            except Exception:
+                ctx.state["swallowed"] = True
+
+        @transition("end", "x")
+        def finish(self, ctx: MachineCtx) -> None: ...
+
+        @transition("end", "broken", wait=True)
+        def recover(self, ctx: MachineCtx) -> None: ...
+
+    script = {"version": 3, "recordings": [{"tool": "work", "args": {"n": 1}, "envelope": {"data": 1}}]}
+    run = await run_workflow(Swallowing, replay=script)
+    assert (run.status, run.place, run.available_transitions) == ("failed", "start", [])
+    assert run.outcome.error is not None
+    assert run.outcome.error.code == "replay_drift"
+    assert [event.type for event in run.trace] == [
+        "transition.started",
+        "tool.called",
+        "tool.failed",
+        "transition.failed",
+        "run.settled",
+    ]
+
+    @workflow(name="plain")
+    async def plain(ctx: Any, args: Any) -> Any:
+        ends = await ctx.parallel([lambda: ctx.call_tool(work, {"n": 2})], settle=True)
+        return len(ends)
+
+    run = await run_workflow(plain, replay=script)
+    assert run.outcome.error is not None
+    assert run.outcome.error.code == "replay_drift"
