@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rulvar.contracts.outcome import Outcome as Outcome
     from rulvar.contracts.outcome import Pending as Pending
     from rulvar.contracts.outcome import Preview as Preview
+    from rulvar.contracts.outcome import Raised as Raised
     from rulvar.contracts.outcome import Settled as Settled
     from rulvar.contracts.ports.provider import Adapter as Adapter
     from rulvar.contracts.stream import ChatEvent as ChatEvent
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from rulvar.engine.engine import Engine as Engine
     from rulvar.engine.handle import ResumeHandle as ResumeHandle
     from rulvar.engine.handle import RunHandle as RunHandle
+    from rulvar.engine.inspection import RunInspection as RunInspection
     from rulvar.engine.workflow import Workflow as Workflow
     from rulvar.engine.workflow import define_workflow as define_workflow
     from rulvar.engine.workflow import workflow as workflow
@@ -135,6 +137,7 @@ _HOMES = {
     "Permissions": "rulvar.tools.permissions",
     "PostgresStore": "rulvar.stores.postgres",
     "Preview": "rulvar.contracts.outcome",
+    "Raised": "rulvar.contracts.outcome",
     "ReasoningDelta": "rulvar.contracts.stream",
     "Receipt": "rulvar.contracts.envelope",
     "ResumeHandle": "rulvar.engine.handle",
@@ -142,6 +145,7 @@ _HOMES = {
     "RetryPolicy": "rulvar.runtime.retry",
     "Rewrite": "rulvar.agents.guards",
     "RunHandle": "rulvar.engine.handle",
+    "RunInspection": "rulvar.engine.inspection",
     "RunView": "rulvar.machines.view",
     "Sequence": "rulvar.machines.fan_out",
     "Settled": "rulvar.contracts.outcome",
@@ -222,6 +226,7 @@ __all__ = [
     "Permissions",
     "PostgresStore",
     "Preview",
+    "Raised",
     "ReasoningDelta",
     "Receipt",
     "ResumeHandle",
@@ -229,6 +234,7 @@ __all__ = [
     "RetryPolicy",
     "Rewrite",
     "RunHandle",
+    "RunInspection",
     "RunView",
     "Sequence",
     "Settled",

@@ -402,6 +402,12 @@ class RunCancelledError(RulvarError):
         return "error"
 
 
+class RunFailedError(RulvarError):
+    """`Outcome.unwrap` was asked for the value of a run that did not end ok; ``data`` has its status and error."""
+
+    code = "run_failed"
+
+
 class RunNotFoundError(RulvarError):
     """The store holds no run of that id."""
 

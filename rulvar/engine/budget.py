@@ -74,6 +74,15 @@ class BudgetSnapshot:
         }
 
 
+_ORIGINS = {
+    "default": " (the flat promise of a call that says nothing; say what it may cost: est_cost=0.01, on the call or "
+    "in its profile)",
+    "est-cost": " (the call's est_cost)",
+    "profile": " (est_cost of the call's profile)",
+    "count": " (its tokens at the model's price)",
+}
+
+
 class Budget:
     """The ledger of a run, with the events and errors around it."""
 
@@ -113,7 +122,7 @@ class Budget:
         """
         verdict = self.ledger.reserve(place.account, amount.reserve_usd)
         if isinstance(verdict, Denial):
-            raise self._exhausted(verdict)
+            raise self._exhausted(verdict, f"asked {usd(verdict.proposed)}{_ORIGINS.get(amount.source, '')}")
         self.announce()
         return verdict
 
@@ -164,7 +173,7 @@ class Budget:
             return None
         least = max(1, caps.min_output_tokens_per_turn or 1)
         if tokens < least:
-            raise self._exhausted(self._denial(reservation))
+            raise self._exhausted(self._denial(reservation), "and the rest buys no further turn")
         return int(tokens)
 
     def affords(self, reservation: Reservation, cost_usd: float | None) -> bool:
@@ -172,7 +181,9 @@ class Budget:
         rest = self.ledger.affordable(reservation)
         if rest is None or not cost_usd or cost_usd <= rest:
             return True
-        self._exhausted(self._denial(reservation))  # the run ends exhausted, whoever catches the error
+        self._exhausted(
+            self._denial(reservation), "and the turn costs more than the rest"
+        )  # the run ends exhausted, whoever catches the error
         return False
 
     def announce(self) -> None:
@@ -205,10 +216,10 @@ class Budget:
         account = self.ledger.account(reservation.account.name)
         return Denial(account.name, account.ceiling or 0, account.spent, account.reserved, 0)
 
-    def _exhausted(self, denial: Denial) -> BudgetExhaustedError:
+    def _exhausted(self, denial: Denial, reason: str) -> BudgetExhaustedError:
         error = BudgetExhaustedError(
             f"the budget of {denial.account!r} does not admit this call: ceiling {usd(denial.ceiling)} USD, spent "
-            f"{usd(denial.spent)}, promised {usd(denial.reserved)}, asked {usd(denial.proposed)}",
+            f"{usd(denial.spent)}, promised {usd(denial.reserved)}, {reason}",
             data=denial.to_wire(),
         )
         self.denied = error

@@ -123,7 +123,7 @@ class Ctx:
             AgentCallError: the call failed or reached a limit.
             ConfigError: an option is wrong; names it.
         """
-        return run_agent(self._run, prompt, AgentOptions(**options), self._site())
+        return run_agent(self._run, prompt, AgentOptions.of("ctx.agent", options), self._site())
 
     @overload
     def step(
@@ -287,7 +287,7 @@ class Ctx:
             content: what is summarized; part of the call's identity.
             options: the other options of :meth:`agent`.
         """
-        chosen = AgentOptions(role="summarize", label=label, key=key, **options)
+        chosen = AgentOptions.of("ctx.brief", {"role": "summarize", "label": label, "key": key, **options})
         return run_agent(self._run, brief_prompt(content), chosen, self._site())
 
     def workflow(

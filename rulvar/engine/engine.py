@@ -23,16 +23,17 @@ from rulvar.contracts.ports.tools import Interceptor
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.contracts.type_variables import Value
 from rulvar.engine.ambient import ambient_observers
-from rulvar.engine.answers import queue_answer, resolve_wait
+from rulvar.engine.answers import answer_run
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
+from rulvar.engine.closing import close_all, release_adapters
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.guard import Guard
 from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.engine.identities import Identities
-from rulvar.engine.inspection import RunView, inspect_run
+from rulvar.engine.inspection import RunInspection, inspect_run
 from rulvar.engine.lease import HeldRun, check_ttl, default_owner
-from rulvar.engine.options import call_slots, close_all, deadline_ms, release_adapters, transcripts_of
+from rulvar.engine.options import call_slots, check_journal, check_routing, deadline_ms, transcripts_of
 from rulvar.engine.providers import Providers
 from rulvar.engine.registries import Registries
 from rulvar.engine.run import Run
@@ -41,7 +42,7 @@ from rulvar.engine.sites import SiteFinder
 from rulvar.engine.submissions import make_submission, queue_of, request_of
 from rulvar.engine.watchers import Watchers
 from rulvar.engine.workflow import RunsAs, Workflow, unknown_workflow
-from rulvar.errors import ConfigError, LeaseHeldError
+from rulvar.errors import ConfigError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
@@ -118,8 +119,8 @@ class Engine(Registries):
         trace: bool = False,
         serial_children: bool = False,
     ) -> None:
-        super().__init__(adapters, profiles or {}, pricing or {}, workflows)
-        self.store: JournalStore = InMemoryStore() if journal is None else journal
+        super().__init__(adapters, profiles, pricing, workflows)
+        self.store: JournalStore = InMemoryStore() if journal is None else check_journal(journal)
         self.transcripts: TranscriptStore = transcripts or transcripts_of(self.store)
         self.clock: Clock = clock or SystemClock()
         self.entropy: Entropy = entropy or SystemEntropy()
@@ -128,7 +129,7 @@ class Engine(Registries):
         self.salt_args = salt_args
         self.queue = queue
         self.limiter = limiter
-        self.routing = dict(routing or {})
+        self.routing = check_routing(routing)
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
         self.budget_defaults = BudgetDefaults.of(budget_defaults)
@@ -297,19 +298,10 @@ class Engine(Registries):
             RunNotFoundError: the store has no such run.
             LeaseHeldError: somebody drives the run right now; try again, or answer it there.
         """
-        check_run_id(run_id)
         workflow = None if wf is None else self.workflow_of(wf)
-        try:
-            await resolve_wait(self, run_id, key, value, workflow)
-        except LeaseHeldError:
-            if self.queue is None:
-                raise
-            await queue_answer(self, run_id, key, value, self.queue)
-        else:
-            if self.queue is not None:
-                await self.queue.wake(run_id)
+        await answer_run(self, check_run_id(run_id), key, value, workflow)
 
-    def inspect(self, run: RunHandle | str) -> RunView:
+    def inspect(self, run: RunHandle | str) -> RunInspection:
         """Return a look into a run of this engine, live or ended: its status, its money, its agents.
 
         Raises:

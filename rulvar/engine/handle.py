@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic
 
 from rulvar.contracts.events import Event
@@ -49,6 +49,10 @@ class RunHandle(Generic[Value]):
         """
         assert self._task is not None
         return await asyncio.shield(self._task)
+
+    def __await__(self) -> Generator[Any, None, Outcome[Value]]:
+        """``await run`` is ``await run.result()``."""
+        return self.result().__await__()
 
     @property
     def events(self) -> AsyncIterator[Event]:

@@ -11,11 +11,11 @@ from rulvar.errors import NotFoundError
 if TYPE_CHECKING:
     from rulvar.engine.handle import RunHandle
 
-__all__ = ["RunView", "inspect_run"]
+__all__ = ["RunInspection", "inspect_run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunView:
+class RunInspection:
     """A run at one moment.
 
     Attributes:
@@ -35,7 +35,7 @@ class RunView:
         return self.agents[0].agent_id if self.agents else None
 
 
-def inspect_run(handle: RunHandle | None, asked: object) -> RunView:
+def inspect_run(handle: RunHandle | None, asked: object) -> RunInspection:
     """Return a look into a run, live or ended.
 
     Raises:
@@ -46,7 +46,7 @@ def inspect_run(handle: RunHandle | None, asked: object) -> RunView:
     run = handle._run
     if run is None:
         raise NotFoundError(f"run {handle.run_id!r} has not started yet", data={"runId": handle.run_id})
-    return RunView(
+    return RunInspection(
         run_id=handle.run_id,
         status=handle.status,
         budget=run.budget.snapshot(),

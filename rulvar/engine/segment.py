@@ -18,6 +18,7 @@ from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
+from rulvar.engine.failure import describe_raised
 from rulvar.engine.handle import RunHandle
 from rulvar.engine.lease import HeldRun
 from rulvar.engine.primitives.child import check_args
@@ -283,6 +284,7 @@ class Segment:
             status=status,
             value=value,
             error=wire,
+            raised=None if error is None else describe_raised(error),
             cost=run.spend.report(),
             usage=run.spend.usage,
             dropped=tuple(run.dropped),

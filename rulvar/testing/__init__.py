@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rulvar.testing.conformance import AdapterConformance as AdapterConformance
     from rulvar.testing.conformance import StoreConformance as StoreConformance
     from rulvar.testing.conformance import adapter_conformance as adapter_conformance
-    from rulvar.testing.conformance.scenes import adapter_scenes as adapter_scenes
+    from rulvar.testing.conformance import adapter_scenes as adapter_scenes
     from rulvar.testing.coverage import Coverage as Coverage
     from rulvar.testing.coverage import coverage as coverage
     from rulvar.testing.diagnose import MissDiagnosis as MissDiagnosis
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from rulvar.testing.evals import rubric_judge as rubric_judge
     from rulvar.testing.fake import FAKE_MODEL_REF as FAKE_MODEL_REF
     from rulvar.testing.fake import FakeAdapter as FakeAdapter
-    from rulvar.testing.fake import scripted_model as scripted_model
     from rulvar.testing.journal_replay import Replay as Replay
     from rulvar.testing.journal_replay import replay_run as replay_run
     from rulvar.testing.live import MAX_LIVE_SMOKE_ATTEMPTS as MAX_LIVE_SMOKE_ATTEMPTS
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
     from rulvar.testing.script import ScriptedModel as ScriptedModel
     from rulvar.testing.script import ScriptedRequest as ScriptedRequest
     from rulvar.testing.script import final as final
+    from rulvar.testing.script import scripted_model as scripted_model
     from rulvar.testing.script import tool_calls as tool_calls
     from rulvar.testing.shake.entrances import shake_journal as shake_journal
     from rulvar.testing.shake.entrances import shake_tests as shake_tests
@@ -120,7 +120,7 @@ _HOMES = {
     "ToolTestRun": "rulvar.testing.tool",
     "TransitionRun": "rulvar.testing.single_transition",
     "adapter_conformance": "rulvar.testing.conformance",
-    "adapter_scenes": "rulvar.testing.conformance.scenes",
+    "adapter_scenes": "rulvar.testing.conformance",
     "assert_called_agent": "rulvar.testing.matchers",
     "assert_under_budget": "rulvar.testing.matchers",
     "cassette_stats": "rulvar.testing.cassette_listing",
@@ -158,7 +158,7 @@ _HOMES = {
     "run_workflow": "rulvar.testing.machine",
     "sample_pdf": "rulvar.testing.samples",
     "sample_png": "rulvar.testing.samples",
-    "scripted_model": "rulvar.testing.fake",
+    "scripted_model": "rulvar.testing.script",
     "shake_journal": "rulvar.testing.shake.entrances",
     "shake_tests": "rulvar.testing.shake.entrances",
     "strict_schema": "rulvar.contracts.strictness",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
 from rulvar.contracts.canonical import decode_json
@@ -44,7 +44,6 @@ __all__ = [
     "FakeCall",
     "fake_tool_calls",
     "fake_wire_error",
-    "scripted_model",
 ]
 
 FAKE_ADAPTER_ID = "fake"
@@ -138,11 +137,6 @@ class FakeAdapter:
     def tool_call_id(self) -> str:
         """Mint the id of a tool call."""
         return self._mint_id()
-
-
-def scripted_model(replies: Iterable[Any], **options: Any) -> FakeAdapter:
-    """Return :meth:`FakeAdapter.sequence` of the replies."""
-    return FakeAdapter.sequence(list(replies), **options)
 
 
 class FakeStream:

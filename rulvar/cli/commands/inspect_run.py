@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.amounts import age_text, seconds_text, tokens_text
 from rulvar.cli.arguments import add_json, add_store
-from rulvar.cli.bundle import is_blob_name
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
@@ -23,6 +22,7 @@ from rulvar.cli.workspace import Workspace
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.ports.clock import epoch_ms
 from rulvar.errors import ConfigError
+from rulvar.stores.bundle import is_blob_name
 
 if TYPE_CHECKING:
     from rulvar.contracts.entries import JournalEntry

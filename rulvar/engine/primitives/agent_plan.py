@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any
 
 from rulvar.contracts.messages import ImagePart
@@ -52,6 +53,22 @@ class AgentOptions:
     """How an agent value conducts the call; see ``engine.primitives.conduct``. None lets the model work freely."""
     system: str | None = None
     media: tuple[ImagePart, ...] = ()
+
+    @classmethod
+    def of(cls, call: str, options: Mapping[str, Any]) -> AgentOptions:
+        """Return the options of a call.
+
+        Raises:
+            ConfigError: an option that there is not; names it, and the one that was probably meant.
+        """
+        try:
+            return cls(**options)
+        except TypeError:
+            known = [item.name for item in fields(cls)]
+            wrong = next(name for name in options if name not in known)
+            near = get_close_matches(wrong, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
+            raise ConfigError(f"{call}: no option {wrong!r}; {hint}", data={"field": wrong}) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +184,12 @@ def _check_options(prompt: object, options: AgentOptions) -> None:
             raise ConfigError(
                 f"ctx.agent {name}={value!r}: use {' or '.join(map(repr, allowed))}", data={"field": name}
             )
+    tools = options.tools
+    if tools is not None and (isinstance(tools, (str, Tool)) or not isinstance(tools, Iterable)):
+        raise ConfigError(
+            f"ctx.agent tools: expected a list of tools, got one {type(tools).__name__}; write tools=[...]",
+            data={"field": "tools"},
+        )
     for name in ("agent_type", "label", "key"):
         value = getattr(options, name)
         if value is not None and not isinstance(value, str):

@@ -21,12 +21,23 @@ Rulvar = Callable[..., Any]
 def test_a_signal_cancels_the_run_and_settles_it(
     signalled: Any, project: Path, number: int, code: int
 ) -> None:
-    done = signalled("run", "flows.py:slow", "--run-id", "r1", until="r1", send=[number])
+    done = signalled("run", "flows.py:slow", "--run-id", "r1", until="it waits", send=[number])
     assert done.code == code, done.err
     assert "Traceback" not in done.err
     last = json.loads((project / ".rulvar" / "r1.jsonl").read_text().splitlines()[-1])
     assert last["value"]["runStatus"] == "cancelled"
     assert json.loads((project / ".rulvar" / "r1.meta.json").read_text())["status"] == "cancelled"
+
+
+def test_a_signal_before_the_first_call_leaves_a_cancelled_run_that_can_be_resumed(
+    signalled: Any, rulvar: Rulvar, project: Path
+) -> None:
+    done = signalled("run", "flows.py:slow", "--run-id", "r1", until="r1")
+    assert done.code == 130, done.err
+    assert json.loads((project / ".rulvar" / "r1.meta.json").read_text())["status"] == "cancelled"
+    (project / "flows.py").write_text((project / "flows.py").read_text().replace("sleep(60)", "sleep(0)"))
+    resumed = rulvar("resume", "r1", "flows.py:slow", "--json")
+    assert (resumed.code, resumed.json["status"]) == (0, "ok"), resumed.err
 
 
 def test_a_cancelled_run_is_resumed_where_it_stood(signalled: Any, rulvar: Rulvar, project: Path) -> None:
