@@ -147,7 +147,7 @@ class RunHandle(Generic[Value]):
 
     def _begin(self, run: Run) -> None:
         """The run is read and about to move; what was asked of it before happens now."""
-        self._run, self._workflow = run, run.request.workflow
+        self._run = run
         if self._end_asked is not None:
             self._end_asked(run)
 
