@@ -38,6 +38,7 @@ class Workspace:
         self._files = None if files is None else list(files)
         self._index: ModuleIndex | None = None
         self._sources: dict[str, Source] = {}
+        self._edited: dict[str, Source] = {}
         self._imports: dict[str, list[str]] = {}
         self._targets: dict[str, frozenset[str]] = {}
         self._marks: dict[str, tuple[bool, bool]] = {}
@@ -81,9 +82,7 @@ class Workspace:
         config = self.config
         return [
             path
-            for path, _ in walk(
-                self.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore
-            )
+            for path, _ in walk(self.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore)
         ]
 
     def _source_roots(self, paths: list[str]) -> list[str]:
@@ -108,7 +107,9 @@ class Workspace:
 
     def forget(self, path: str, *, structure: bool) -> None:
         """A file changed; with `structure`, one came or went."""
-        self._sources.pop(path, None)
+        source = self._sources.pop(path, None)
+        if source is not None and path in self.overlays:
+            self._edited[path] = source
         self._imports.pop(path, None)
         self._marks.pop(path, None)
         if structure:
@@ -131,7 +132,7 @@ class Workspace:
                     data = (self.root / path).read_bytes()
                 except OSError:
                     return None
-            found = self._sources[path] = Source(path, data)
+            found = self._sources[path] = Source(path, data, self._edited.pop(path, None))
         return found
 
     def data(self, path: str) -> bytes:
@@ -234,9 +235,7 @@ def imported_names(path: str, data: bytes) -> list[str]:
     for match in _IMPORT.finditer(data):
         if match[3] is not None:
             found += [
-                part.split()[0]
-                for part in match[3].decode("utf-8", "replace").split(",")
-                if part.split()
+                part.split()[0] for part in match[3].decode("utf-8", "replace").split(",") if part.split()
             ]
             continue
         base = match[1].decode("utf-8", "replace")

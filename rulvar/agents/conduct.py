@@ -138,7 +138,7 @@ class AgentConduct:
         rest = call.run.budget.ledger.affordable(
             Reservation(call.run.budget.ledger.account(call.place.account), 0)
         )
-        pricing = call.run.price_of(call.task.choice.reference)
+        pricing = call.run.models.price_of(call.task.choice.reference)
         if rest is None or pricing is None:
             return 0
         most = request.max_output_tokens or call.task.adapter.caps(request.model).max_output_tokens

@@ -222,7 +222,7 @@ class AgentExecution:
 
     def _options(self, media: tuple[ImagePart, ...]) -> AgentOptions:
         agent, limits = self._agent, self._limits
-        adapter = agent.adapter or self._run.adapter(agent.reference.partition(":")[0])
+        adapter = agent.adapter or self._run.models.adapter(agent.reference.partition(":")[0])
         contract = agent.output_contract
         return AgentOptions(
             agent_type=agent.id,

@@ -165,7 +165,7 @@ class Budget:
         rest = self.ledger.affordable(reservation)
         if rest is None:
             return None
-        pricing = self._run.price_of(reference)
+        pricing = self._run.models.price_of(reference)
         if pricing is None:
             return None
         tokens = affordable_output_tokens(pricing, rest, rough_tokens(messages))

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import Dropped, Pending, Preview
 from rulvar.contracts.ports.clock import iso_ms
 from rulvar.contracts.ports.observer import CallSite
-from rulvar.contracts.ports.provider import Adapter
 from rulvar.engine.branch import CURRENT_PLACE, Branch, Liveness, Place
 from rulvar.engine.budget import Budget
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import Accounting, Call, Claim, Opened, RunRequest
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.lease import HeldRun
+from rulvar.engine.models import RunModels
 from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
@@ -35,6 +35,7 @@ from rulvar.errors import (
     RunSuspended,
     TransitionAborted,
 )
+from rulvar.kernel.admission import recorded_admissions
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 Body = TypeVar("Body", bound=Awaitable[Any])
+
+_AFTER_CANCEL = ("step", "rand")
+"""What a cancelled run may still do live, so that it can tidy up; it starts nothing that is paid or waits."""
 
 
 class Run:
@@ -80,10 +84,10 @@ class Run:
             tap=self.observe.keep if self.observe.keeps_segments else None,
         )
         self.transcript_store = held.transcripts
-        self.adapters: dict[str, Adapter] = {adapter.id: adapter for adapter in request.workflow.adapters}
+        self.models = RunModels(engine, request.workflow.adapters)
         self.agents: Any = None
         """What the agents of the run share; see ``rulvar.agents``."""
-        self.spend = Spend(self.price_of)
+        self.spend = Spend(self.models.price_of)
         for entry in entries:
             self.spend.add_entry(entry)
             if self.observe.keeps_segments:
@@ -100,6 +104,8 @@ class Run:
         self.cancel_reason: str | None = None
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
+        self._thread = get_ident()
+        self._admissions: Mapping[tuple[str, str], Mapping[str, Any]] | None = None
         self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
         self.waits = Waits(self)
@@ -122,8 +128,13 @@ class Run:
 
         Raises:
             RunSuspended, ReplayStopped, TransitionAborted: what calls is over and has to unwind.
-            ConfigError: a journaling call inside a step.
+            ConfigError: a journaling call inside a step, or in another thread.
         """
+        if get_ident() != self._thread:
+            raise ConfigError(
+                "ctx was called in another thread; it belongs to the thread of the run's event loop: do the work in "
+                "the thread, and call ctx with its result"
+            )
         place = CURRENT_PLACE.get()
         if place is None or place.run is not self:
             place = self.root
@@ -158,19 +169,11 @@ class Run:
         """Return the time that entries carry."""
         return iso_ms(self.clock.now_ms())
 
-    def adapter(self, adapter_id: str) -> Adapter:
-        """Return an adapter by id: one that the workflow brings, or one of the engine's.
-
-        Raises:
-            ConfigError: no adapter has that id.
-        """
-        return self.adapters.get(adapter_id) or self.engine.adapter(adapter_id)
-
-    def price_of(self, reference: str) -> ModelPricing | None:
-        """Return the price of a model reference, or None when nothing knows one."""
-        adapter_id, _, model = reference.partition(":")
-        own = self.adapters.get(adapter_id)
-        return self.engine.price_of(reference) if own is None else own.caps(model).pricing
+    def recorded_admissions(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        """Return the first verdict on each child that the journal brought, by parent scope and child scope."""
+        if self._admissions is None:
+            self._admissions = recorded_admissions(self.index.decisions.get("spawn-admission", ()))
+        return self._admissions
 
     # -- matching ------------------------------------------------------------------------
 
@@ -207,6 +210,9 @@ class Run:
     ) -> Claim:
         self.observe.claimed(place.scope, call, action)
         if not self.strict:
+            if self.cancel_reason is not None and call.identity["kind"] not in _AFTER_CANCEL:
+                # a body that swallowed the cancellation may tidy up, and start nothing new
+                raise asyncio.CancelledError(self.cancel_reason)
             return Claim(action, operation)
         divergence = explain_miss(
             self.index,

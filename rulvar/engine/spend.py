@@ -72,11 +72,12 @@ class Spend:
         usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else ZERO_USAGE
         reference = str(wire.get("servedBy", ""))
         cost = self.price(reference, usage)
-        attribution = wire.get("costAttribution") or {}
+        attribution = _mapping(wire.get("costAttribution"))
         self.agents += 1
         self.total_usd -= self._under_way.pop(wire.get("ref", -1), 0.0)
         self.usage = add_usage(self.usage, usage)
-        self._wire_requests += len(wire.get("providerCalls") or ())
+        calls = wire.get("providerCalls")
+        self._wire_requests += len(calls) if isinstance(calls, list) else 0
         self._approximate = self._approximate or bool(wire.get("usageApprox"))
         amount = cost or 0.0
         self.total_usd += amount
@@ -90,7 +91,7 @@ class Spend:
             ("scope", wire.get("scope") or "root"),
         ):
             totals = self._by[dimension]
-            totals[key] = totals.get(key, 0.0) + amount
+            totals[str(key)] = totals.get(str(key), 0.0) + amount
         return cost
 
     def price(self, reference: str, usage: Usage) -> float | None:
@@ -112,6 +113,11 @@ class Spend:
             usage_approx=self._approximate,
             unpriced=tuple(self._unpriced),
         )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return what an entry holds where an object belongs; whatever else stands there counts as nothing."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _receipt(entry: JournalEntry) -> Any:

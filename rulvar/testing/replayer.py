@@ -56,12 +56,17 @@ def replay(
     """
     if on_miss not in ("throw", "passthrough"):
         raise ConfigError(f'on_miss: expected "throw" or "passthrough", got {on_miss!r}')
-    live = {adapter.id: adapter for adapter in check_adapters(adapters, "replay")}
     recorded = read_cassette(cassette)
     check_replayable(recorded)
+    return serve(Tape(recorded), on_miss, adapters)
+
+
+def serve(tape: Tape, on_miss: OnMiss, adapters: Iterable[Adapter] = ()) -> ReplayAdapters:
+    """Build adapters that serve a tape from where it stands; see :func:`replay`."""
+    live = {adapter.id: adapter for adapter in check_adapters(adapters, "replay")}
+    recorded = tape.cassette
     if on_miss == "passthrough":
         _check_live_declarations(recorded, live)
-    tape = Tape(recorded)
     ids = [*recorded.groups, *(adapter_id for adapter_id in live if adapter_id not in recorded.groups)]
     return ReplayAdapters(
         tape, [ReplayAdapter(tape, adapter_id, on_miss, live.get(adapter_id)) for adapter_id in ids]
@@ -79,6 +84,11 @@ class ReplayAdapters(list["ReplayAdapter"]):
     def cassette(self) -> Cassette:
         """The cassette that is served."""
         return self._tape.cassette
+
+    @property
+    def tape(self) -> Tape:
+        """The cassette and how far it has been served."""
+        return self._tape
 
     @property
     def served_lines(self) -> tuple[int, ...]:

@@ -22,9 +22,7 @@ SOURCES = [
     for name, text in case["files"].items()
     if name.endswith(".py")
 ]
-HEAD = (
-    "import time\nfrom rulvar import Ctx, workflow\n\n\n@workflow\nasync def f(ctx: Ctx, args):\n"
-)
+HEAD = "import time\nfrom rulvar import Ctx, workflow\n\n\n@workflow\nasync def f(ctx: Ctx, args):\n"
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 

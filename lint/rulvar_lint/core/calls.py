@@ -225,10 +225,7 @@ def captured_default(f: Frame, node: ast.AST, func: Func, name: str, takes_ctx: 
         node,
         Cause(
             "RLV203",
-            (
-                f"the default of `{name}` of `{func.decl.qualname}` was computed at import "
-                f"({origin.what})"
-            ),
+            (f"the default of `{name}` of `{func.decl.qualname}` was computed at import ({origin.what})"),
             origin.place,
         ),
     )
@@ -238,15 +235,9 @@ def _returned(f: Frame, node: ast.AST, func: Func, result: Any) -> Value | None:
     decl = func.decl
     value: Value | None = rebase(f, node, result.value, result.frame, decl.qualname)
     returns = getattr(decl.node, "returns", None)
-    if (
-        returns is not None
-        and (value is None or isinstance(value, Unknown))
-        and not decl.generator()
-    ):
+    if returns is not None and (value is None or isinstance(value, Unknown)) and not decl.generator():
         promised = f.m.from_annotation(decl.module, returns)
-        value = (
-            with_taint(promised, value.taint if value else None) if promised is not None else value
-        )
+        value = with_taint(promised, value.taint if value else None) if promised is not None else value
     if not decl.is_async or decl.generator():
         return value
     is_ctx = result.journals and f.mode != HOST
@@ -282,9 +273,7 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
         return m.rulvar_call(f, node, ext, args)
     for value in args.values():
         escape(f, node, value)
-        if value.taint is not None and (
-            path.rpartition(".")[2][:1].islower() or m.catalog.result(path)
-        ):
+        if value.taint is not None and (path.rpartition(".")[2][:1].islower() or m.catalog.result(path)):
             taint = merge_taint(taint, value.taint)
     result = m.catalog.result(path)
     if result is not None:
@@ -304,9 +293,7 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     if root in m.stdlib or not root:
         return Unknown(taint) if taint is not None else None
     last = path.rpartition(".")[2]
-    if last.endswith("Stub") and any(
-        isinstance(v, Obj) and v.type == "grpc.Channel" for v in args.pos
-    ):
+    if last.endswith("Stub") and any(isinstance(v, Obj) and v.type == "grpc.Channel" for v in args.pos):
         return Obj("grpc.Stub")
     return Obj(path if last[:1].isupper() else f"{path}()", taint, node)
 
@@ -326,15 +313,11 @@ def _applies(when: str, args: Args) -> bool:
     if when == "positive":
         return not (isinstance(first, Const) and first.value in (0, 0.0))
     tz = args.get(1, "tz")  # "no-tz"
-    return not ("tz" in args.kw or len(args.pos) > 1) or (
-        isinstance(tz, Const) and tz.value is None
-    )
+    return not ("tz" in args.kw or len(args.pos) > 1) or (isinstance(tz, Const) and tz.value is None)
 
 
 def _describe(f: Frame, node: ast.AST, ext: Ext, entry: Entry) -> str:
-    name = (
-        f.segment(node.func) if isinstance(node, ast.Call) else ext.path.removeprefix("builtins.")
-    )
+    name = f.segment(node.func) if isinstance(node, ast.Call) else ext.path.removeprefix("builtins.")
     shown = ext.path.removeprefix("builtins.")
     if name.rpartition(".")[2] != shown.rpartition(".")[2]:
         return f"`{name}()` (`{shown}`) {entry.does}"

@@ -62,9 +62,7 @@ def walk(
 
 def _read_ignore(root: str, folder: str) -> list[GitIgnore]:
     try:
-        with open(
-            os.path.join(root, folder, ".gitignore"), encoding="utf-8", errors="replace"
-        ) as file:
+        with open(os.path.join(root, folder, ".gitignore"), encoding="utf-8", errors="replace") as file:
             text = file.read()
     except OSError:
         return []

@@ -109,11 +109,7 @@ class Usage:
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr in MUTATORS:
                 self._change(func.value, local, first, name)
-            elif (
-                isinstance(func, ast.Name)
-                and func.id in ("next", "setattr", "delattr")
-                and node.args
-            ):
+            elif isinstance(func, ast.Name) and func.id in ("next", "setattr", "delattr") and node.args:
                 self._change(node.args[0], local, first, name)
 
     def _set_attribute(
@@ -128,9 +124,7 @@ class Usage:
         else:
             self._change(base, local, first, name)
 
-    def _change(
-        self, base: ast.expr, local: set[str] | frozenset[str], first: str, name: str
-    ) -> None:
+    def _change(self, base: ast.expr, local: set[str] | frozenset[str], first: str, name: str) -> None:
         """The object that an expression gives is changed."""
         while isinstance(base, ast.Subscript):
             base = base.value
@@ -150,8 +144,7 @@ class Usage:
         nowhere else.
         """
         return all(
-            name in _AT_IMPORT or (name in self.called and name not in self.referenced)
-            for name in functions
+            name in _AT_IMPORT or (name in self.called and name not in self.referenced) for name in functions
         )
 
 
@@ -184,9 +177,7 @@ def _is_mutated(m: Machine, module: Module, name: str, value: Value | None) -> b
         changers = set()
     if changers and not _only_at_import(m, module, changers):
         return True
-    return not isinstance(value, Inst) and _changed_elsewhere(
-        m, module, name, isinstance(value, Const)
-    )
+    return not isinstance(value, Inst) and _changed_elsewhere(m, module, name, isinstance(value, Const))
 
 
 def _defining(m: Machine, module: Module, name: str) -> Module:
@@ -195,9 +186,7 @@ def _defining(m: Machine, module: Module, name: str) -> Module:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
-                    path = m.files.find(
-                        m.absolute(module, node.module or "", node.level), module.path
-                    )
+                    path = m.files.find(m.absolute(module, node.module or "", node.level), module.path)
                     found = m.load(path, module) if path else None
                     if found is not None and found is not module:
                         return found
@@ -316,9 +305,7 @@ def class_attribute_mutated(m: Machine, owner: ClassDecl, name: str, value: Valu
     if setters and not _only_at_import(m, owner.module, setters):
         return True
     if isinstance(value, Container):
-        changers = usage.self_attributes.get(name, set()) | usage.foreign.get(
-            (owner.name, name), set()
-        )
+        changers = usage.self_attributes.get(name, set()) | usage.foreign.get((owner.name, name), set())
         return bool(changers) and not _only_at_import(m, owner.module, changers)
     return False
 

@@ -30,21 +30,12 @@ def _opaque(f: Frame, node: ast.AST, value: Value, how: str) -> None:
     if f.mode in (STEP, HOST):
         return
     for option in options_of(value):
-        path = (
-            option.type
-            if isinstance(option, Obj)
-            else option.path
-            if isinstance(option, Ext)
-            else ""
-        )
+        path = option.type if isinstance(option, Obj) else option.path if isinstance(option, Ext) else ""
         if path and path[0] != "." and not f.m.catalog.is_known(path):
             f.effect(
                 node,
                 "RLV114",
-                (
-                    f"`{how} {f.segment(node)}` waits for `{path.partition('.')[0]}`, which is not "
-                    "journaled"
-                ),
+                (f"`{how} {f.segment(node)}` waits for `{path.partition('.')[0]}`, which is not journaled"),
                 "warning",
             )
             return

@@ -80,9 +80,7 @@ def _unknown(source: Source, suppression: Suppression, known: frozenset[str]) ->
             fix = Fix("manual", f"Replace by {near}", (edit,))
         what = f"`{named.code}` is no rule{hint}"
         found.append(
-            plain(
-                "RLV003", source.path, suppression.line, named.start + 1, named.end + 1, what, fix
-            )
+            plain("RLV003", source.path, suppression.line, named.start + 1, named.end + 1, what, fix)
         )
     return found
 
@@ -108,9 +106,7 @@ def _removal(source: Source, suppression: Suppression, unused: list[Named]) -> F
     kept = [named for named in suppression.codes if named not in unused]
     if kept:
         start, end = suppression.codes[0].start, suppression.codes[-1].end
-        edit = Edit(
-            source.path, line, start + 1, line, end + 1, ", ".join(named.code for named in kept)
-        )
+        edit = Edit(source.path, line, start + 1, line, end + 1, ", ".join(named.code for named in kept))
         return Fix("safe", "Remove what is not needed", (edit,))
     start, end = suppression.start, suppression.end
     reason = text[end:]

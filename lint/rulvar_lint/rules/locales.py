@@ -70,9 +70,7 @@ def utc_name(f: Frame) -> str | None:
 def _constant_text(node: ast.AST | None) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
-    if isinstance(node, ast.JoinedStr) and all(
-        isinstance(part, ast.Constant) for part in node.values
-    ):
+    if isinstance(node, ast.JoinedStr) and all(isinstance(part, ast.Constant) for part in node.values):
         return "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
     return None
 

@@ -83,9 +83,7 @@ def _repr_is_off(inst: Inst) -> bool:
     return False
 
 
-_ADDRESS_TYPES: Final = names(
-    """builtins.object threading.Lock threading.RLock asyncio.Lock asyncio.Event"""
-)
+_ADDRESS_TYPES: Final = names("""builtins.object threading.Lock threading.RLock asyncio.Lock asyncio.Event""")
 _ADDRESS_SEQS: Final = frozenset({"gen", "map", "filter", "zip", "iter"})
 
 

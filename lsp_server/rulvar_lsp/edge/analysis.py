@@ -7,7 +7,6 @@ is looked at next and the ones between are skipped, since nobody asks for them a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rulvar_lsp.edge.cassettes import CassetteChecker
+from rulvar_lsp.edge.collection import Collector
+from rulvar_lsp.edge.forecasts import Forecaster
 from rulvar_lsp.edge.uris import path_to_uri, uri_key
 from rulvar_lsp.features.cassette import unused_rows
 from rulvar_lsp.features.diagnostics import NOTICED, Finding, lint_findings, run_findings
+from rulvar_lsp.features.forecast import Forecast, open_forecasts
 from rulvar_lsp.features.outline import (
     Block,
     blocks,
@@ -100,6 +102,13 @@ class _Viewed:
     task: asyncio.Future[View]
 
 
+@dataclass(slots=True)
+class _Forecasted:
+    view: View
+    tapes: int
+    task: asyncio.Future[tuple[Forecast, ...]]
+
+
 class Analyst:
     """Looks at documents of a session."""
 
@@ -113,6 +122,10 @@ class Analyst:
         self._workflows: dict[str, frozenset[str]] = {}
         self._jobs: dict[str, _Job] = {}
         self._views: dict[str, _Viewed] = {}
+        self._collector = Collector(self._submit)
+        self._forecasts: dict[str, _Forecasted] = {}
+        self._forecaster = Forecaster()  # of the worker thread
+        self._tapes = 0  # grows when cassettes change
         self.revision = 0
         self.faults: dict[str, str] = {}  # project root -> what is wrong with its configuration
 
@@ -128,13 +141,27 @@ class Analyst:
             known = self._views[key] = _Viewed(analysis, recorded, task)
         return await asyncio.shield(known.task)
 
+    async def forecasts(self, view: View) -> tuple[Forecast, ...]:
+        """What the calls of a document will be served of which no run of this text is known."""
+        root = self._place(view.document).root
+        if root == _NOWHERE or not view.analysis.calls:
+            return ()
+        key = uri_key(view.document.uri)
+        known = self._forecasts.get(key)
+        if known is None or known.view is not view or known.tapes != self._tapes:
+            task = self._submit(self._forecast, view, root, self._session.documents)
+            known = self._forecasts[key] = _Forecasted(view, self._tapes, task)
+        return await asyncio.shield(known.task)
+
     async def _analysis(self, document: Document, fresh: bool) -> Analysis:
         key = uri_key(document.uri)
         job = self._jobs.get(key)
         if job is None or job.document is not document or (fresh and job.revision != self.revision):
             if job is not None:
                 job.task.cancel()  # of no effect once the worker has begun with it
+            self._collector.wait()
             task = self._submit(self._look, document, self._place(document))
+            task.add_done_callback(lambda _: self._collector.worked())
             job = self._jobs[key] = _Job(document, self.revision, task)
         try:
             return await asyncio.shield(job.task)
@@ -153,6 +180,7 @@ class Analyst:
         key = uri_key(document.uri)
         self._jobs.pop(key, None)
         self._views.pop(key, None)
+        self._forecasts.pop(key, None)
         self.revision += 1
         self._submit(self._drop, document.uri, self._place(document))
 
@@ -160,6 +188,12 @@ class Analyst:
         """Files were changed by others; `configuration` also makes new projects."""
         self.revision += 1
         self._submit(self._invalidate, paths, configuration)
+
+    async def notice_cassettes(self, certain: bool = False) -> bool:
+        """Take cassettes as they are now; says whether one has changed that forecasts rest on."""
+        changed: bool = await asyncio.shield(self._submit(self._forecaster.changed))
+        self._tapes += changed or certain
+        return changed or certain
 
     async def rule_info(self, code: str) -> RuleInfo | None:
         """What is known about a rule, None for a code that is none."""
@@ -193,10 +227,6 @@ class Analyst:
         # folder around it may be anybody's home
         name = "".join(c if c.isalnum() else "_" for c in document.uri)
         return Place(_NOWHERE, f"{_NOWHERE}/{name[-100:]}/{os.path.basename(path or 'untitled.py')}")
-
-    def warm_up(self) -> None:
-        """Import what the first look needs, while the client is busy with its own start."""
-        self._submit(_import_the_lint)
 
     # -- in the worker --------------------------------------------------------------------------
     def _look(self, document: Document, place: Place) -> Analysis:
@@ -252,6 +282,14 @@ class Analyst:
             return None
         findings = lint_findings(document, found, place.absolute)
         return _view(Analysis(document, findings, calls, find_tests(outline)), recorded)
+
+    def _forecast(self, view: View, root: str, opened: tuple[Document, ...]) -> tuple[Forecast, ...]:
+        try:
+            found = self._forecaster.forecast(view.document, view.analysis.calls or (), root, opened)
+        except Exception:
+            logger.exception("forecasting %s failed", view.document.uri)
+            return ()
+        return open_forecasts(found, view.placed)
 
     def _cassette_findings(self, document: Document) -> tuple[Finding, ...]:
         checker = self._cassettes.setdefault(document.uri, CassetteChecker())
@@ -346,8 +384,3 @@ def _rule_info(code: str) -> RuleInfo | None:
     from rulvar_lint import rule_info
 
     return rule_info(code)
-
-
-def _import_the_lint() -> None:
-    with contextlib.suppress(ImportError):
-        import rulvar_lsp.report  # noqa: F401

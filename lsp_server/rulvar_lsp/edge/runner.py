@@ -12,9 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -83,11 +81,13 @@ def find_interpreter(root: str, setting: str, environ: Mapping[str, str]) -> str
     """Return the project's interpreter: the setting, the project's virtual environment,
     `VIRTUAL_ENV`, then `python3` on PATH. None when there is none.
     """
+    from shutil import which
+
     if setting:
         path = os.path.expanduser(setting)
         if os.path.dirname(path):
             return os.path.join(root, path)
-        return shutil.which(path)
+        return which(path)
     binary = os.path.join("Scripts", "python.exe") if os.name == "nt" else os.path.join("bin", "python")
     candidates = [os.path.join(root, name, binary) for name in (".venv", "venv")]
     if environ.get("VIRTUAL_ENV"):
@@ -95,7 +95,7 @@ def find_interpreter(root: str, setting: str, environ: Mapping[str, str]) -> str
     for candidate in candidates:
         if os.access(candidate, os.X_OK):
             return candidate
-    return shutil.which("python3") or shutil.which("python")
+    return which("python3") or which("python")
 
 
 @dataclass(slots=True)
@@ -116,9 +116,11 @@ class Run:
 
     async def finish(self, tick: Callable[[float], None] = lambda seconds: None) -> Result:
         """Run to the end and return how it went; never raises for what the child does."""
+        from tempfile import NamedTemporaryFile
+
         request = self.request
         started = time.monotonic()
-        with tempfile.NamedTemporaryFile(prefix="rulvar-run-") as output:
+        with NamedTemporaryFile(prefix="rulvar-run-") as output:
             try:
                 make_cache_folder(os.path.dirname(request.report_path))
                 self.process = await self._start(output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
+import importlib
 import logging
 import os
 import sys
@@ -17,6 +17,7 @@ from pygls.protocol import default_converter
 
 from rulvar_lsp.edge.capabilities import NAME, server_capabilities
 from rulvar_lsp.edge.client import Client
+from rulvar_lsp.edge.collection import hold_back
 from rulvar_lsp.edge.logs import ClientLog
 from rulvar_lsp.edge.protocol import RulvarProtocol
 from rulvar_lsp.edge.session import Session
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Each look at a file leaves a syntax tree behind, which has cycles. Rarer collections are a little faster and let
-# tens of megabytes of them pile up; measured with `tests/bench/bench_lsp.py --memory`.
-_GC_THRESHOLDS = (5_000, 5, 5)
+_FIRST_LOOK = ("rulvar_lsp.edge.workbench", "rulvar_lsp.report", "rulvar_lint.project")
 
 
 class RulvarServer(LanguageServer):
@@ -77,7 +76,6 @@ class RulvarServer(LanguageServer):
         self.workbench = Workbench(self.version, self.session, self.protocol, self.session.settings)
         self.workbench.watcher.watch_parent(process_id)
         self.protocol.handlers |= self.workbench.handlers()
-        self.workbench.analyst.warm_up()
 
     def _shutdown(self, params: object) -> None:
         self.protocol.state = "shutdown"
@@ -96,7 +94,8 @@ class RulvarServer(LanguageServer):
     async def serve(self, stdin: BinaryIO, stdout: BinaryIO) -> int:
         """Talk to the client until it leaves; return the exit code."""
         loop = asyncio.get_running_loop()
-        gc.set_threshold(*_GC_THRESHOLDS)
+        preload()
+        hold_back()
         self._stopped = asyncio.Event()
         loop.set_exception_handler(_log_loop_error)
         with ClientLog(self.protocol, loop):
@@ -128,6 +127,13 @@ def _wake(loop: asyncio.AbstractEventLoop, drain: Callable[[], None]) -> None:
 
 def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     logger.error("%s", context.get("message"), exc_info=context.get("exception"))
+
+
+def preload() -> None:
+    """Import what the first look at a file needs: a file is opened as soon as the client has been answered."""
+    for name in _FIRST_LOOK:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 def run(version: str, reader: BinaryIO, writer: BinaryIO) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 
 from rulvar_lsp.features.action_kinds import EXPLAIN, QUICKFIX, TEST
 from rulvar_lsp.features.diagnostics import Finding, TextEdit
@@ -85,6 +84,8 @@ def fixes(findings: Sequence[Finding]) -> list[Action]:
 
 def difference(text: Text, new: str) -> tuple[TextEdit, ...]:
     """The edits, line by line, that turn the text into `new`."""
+    from difflib import SequenceMatcher
+
     old_lines, new_lines = text.source.splitlines(True), new.splitlines(True)
     edits = []
     starts = [0]

@@ -11,6 +11,7 @@ from rulvar.contracts.jsonable import fragment, journal_form
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Call, Claim, Opened
+from rulvar.engine.control import finished
 from rulvar.engine.primitives.agent_delivery import (
     announce_end,
     announce_start,
@@ -104,14 +105,18 @@ async def _run_admitted(
     place.branch.busy(1)
     try:
         await asyncio.sleep(0)  # calls that start together are all admitted before the first one ends
-        end = await _to_the_end(loop)
-        wire = await _journal_end(run, place, plan, opened, loop, host, end)
-    except asyncio.CancelledError:
-        end = LoopEnd(status="error")
-        await asyncio.shield(_journal_end(run, place, plan, opened, loop, host, end, cancelled=True))
-        raise
+        try:
+            end = await _to_the_end(loop)
+        except asyncio.CancelledError:
+            end = LoopEnd(status="error")
+            await finished(_journal_end(run, place, plan, opened, loop, host, end, cancelled=True))
+            raise
+        # an answer that has come is paid for: a cancellation finds it in the journal
+        wire = await finished(_journal_end(run, place, plan, opened, loop, host, end))
     finally:
         place.branch.busy(-1)
+    if run.stop_error is not None:
+        raise ReplayStopped(run.stop_error)
     if end.fatal is not None:
         assert isinstance(end.fatal, RulvarError)
         run.stop(end.fatal)
@@ -161,7 +166,8 @@ async def _journal_end(
     fields["providerCalls"] = state.provider_calls
     if semantics := getattr(loop.task.adapter, "usage_semantics", None):
         fields["usageSemantics"] = semantics
-    fields["transcriptRef"] = await host.keep_transcript(state)
+    if (reference := await host.keep_transcript(state)) is not None:
+        fields["transcriptRef"] = reference
     if host.checkpoint_ref is not None:
         fields["checkpointRef"] = host.checkpoint_ref
     wire = run.terminal(opened, status, fields)

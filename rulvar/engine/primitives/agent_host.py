@@ -14,11 +14,12 @@ from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Claim, Opened
+from rulvar.engine.journal import store_error
 from rulvar.engine.primitives.agent_tool import run_agent_tool
 from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.primitives.conduct import Conduct, ConductedCall
 from rulvar.engine.run import Run
-from rulvar.errors import OutcomeUnknownError, RulvarError
+from rulvar.errors import OutcomeUnknownError, ReplayStopped, RulvarError, StoreError
 from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
 from rulvar.runtime.ends import LoopEnd, fault_error
@@ -143,15 +144,25 @@ class AgentHost:
         if self._conduct is not None:
             state.notes = self._conduct.notes()
         wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
-        await run.transcript_store.put(self.checkpoint_ref, dump_wire(wire))
+        try:
+            await run.transcript_store.put(self.checkpoint_ref, dump_wire(wire))
+        except (StoreError, OSError) as error:
+            # going on would spend what a resumed run could not build upon
+            fatal = error if isinstance(error, StoreError) else store_error(run.run_id, error)
+            run.stop(fatal)
+            raise ReplayStopped(fatal) from error
 
-    async def keep_transcript(self, state: LoopState) -> str:
-        """Store the conversation and return its reference."""
+    async def keep_transcript(self, state: LoopState) -> str | None:
+        """Store the conversation and return its reference; None when that fails, and the run is stopped."""
         run = self._run
         ref = f"{run.run_id}/t{run.transcripts}"
         run.transcripts += 1
         messages = [message.to_plain() for message in state.messages]
-        await run.transcript_store.put(ref, dump_wire({"messages": messages}))
+        try:
+            await run.transcript_store.put(ref, dump_wire({"messages": messages}))
+        except (StoreError, OSError) as error:
+            run.stop(error if isinstance(error, StoreError) else store_error(run.run_id, error))
+            return None
         return ref
 
     async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:

@@ -226,7 +226,7 @@ def agent_task(run: Run, plan: AgentPlan) -> AgentTask:
         label=options.label,
         role=options.role,
         choice=plan.choice,
-        adapter=run.adapter(plan.choice.adapter_id),
+        adapter=run.models.adapter(plan.choice.adapter_id),
         tools=plan.toolset.contracts,
         schema=plan.schema,
         system=profile.system if options.system is None else options.system,

@@ -101,6 +101,13 @@ async def test_a_function_gets_the_call(kit: Any) -> None:
     assert seen[0].req is request
 
 
+async def test_a_function_that_needs_no_call_may_take_nothing(kit: Any) -> None:
+    fake = FakeAdapter(agents={"a": lambda: {"n": 1}, "*": [lambda: "first", lambda call: call.prompt]})
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "p", "a")))) == '{"n":1}'
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "p")))) == "first"
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "p")))) == "p"
+
+
 async def test_a_raised_error_is_a_terminal_event(kit: Any) -> None:
     def fail(call: FakeCall) -> str:
         raise RuntimeError("model exploded")
@@ -231,7 +238,9 @@ def test_a_wrong_override_is_named(overrides: Any, named: str) -> None:
         FakeAdapter(caps_overrides=overrides)
 
 
-@pytest.mark.parametrize("agents", [{"x": None}, {"x": str}, {1: "x"}, ["x"], {"x": []}])
+@pytest.mark.parametrize(
+    "agents", [{"x": None}, {"x": str}, {1: "x"}, ["x"], {"x": []}, {"x": lambda a, b: 1}]
+)
 def test_what_can_never_answer_is_refused(agents: Any) -> None:
     with pytest.raises(ConfigError, match=r"agents"):
         FakeAdapter(agents=agents)

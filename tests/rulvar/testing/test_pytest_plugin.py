@@ -242,6 +242,63 @@ def test_the_cassette_fixture_records_once_and_replays_from_then_on(project: Pro
     assert "4 model calls: 4 hits" in run.stdout
 
 
+TWO_ENGINES = """
+import asyncio
+
+from flow import review
+from rulvar import Engine
+from rulvar.testing import FakeAdapter
+
+
+async def ask(adapters):
+    async with Engine(adapters=adapters, routing={"loop": "model:m"}, profiles={"reviewer": {}}) as engine:
+        return (await engine.run(review, {"file": "x.py"}).result()).value["verdict"]
+
+
+def test_two_engines(cassette):
+    live = FakeAdapter({"*": ["first", "second"]}, id="model")
+    hide = lambda text: text.replace("second", "2nd")
+    values = [asyncio.run(ask(cassette.adapters(live))), asyncio.run(ask(cassette.adapters(live, redact=hide)))]
+    assert values in (["first", "second"], ["first", "2nd"])
+"""
+
+
+def test_two_engines_of_a_test_share_its_cassette(project: Project) -> None:
+    project.write("test_two.py", TWO_ENGINES)
+    for mode, found in [
+        ("once", "2 live"),
+        ("none", "2 hits"),
+        ("new_episodes", "2 hits"),
+        ("all", "2 live"),
+    ]:
+        run = project.pytest(f"--rulvar-record={mode}")
+        assert f"2 model calls: {found}" in run.stdout, run.stdout
+        tape = read_cassette(project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl")
+        assert [row.occurrence for row in tape.rows] == [0, 1]
+        assert tape.rows[1].wire["events"][0]["text"] == "2nd"
+
+
+ODD_IDS = """
+import pytest
+
+
+@pytest.mark.parametrize("n", range(8), ids=["a::b", "a.b", "x" * 3000, "y" * 3000, "a/b", "../a", "a b", "\u00fc"])
+def test_odd(cassette, n):
+    with open("paths.txt", "a") as file:
+        file.write(str(cassette.path) + chr(10))
+"""
+
+
+def test_every_test_has_a_file_of_its_own_whatever_its_id(project: Project) -> None:
+    project.write("test_odd.py", ODD_IDS)
+    run = project.pytest()
+    assert "8 passed" in run.stdout, run.stdout
+    paths = [Path(line) for line in (project.folder / "paths.txt").read_text().splitlines()]
+    assert len(set(paths)) == 8
+    assert {path.parent for path in paths} == {project.folder / "cassettes" / "test_odd"}
+    assert all(len(path.name) < 160 for path in paths)
+
+
 def test_in_ci_nothing_is_recorded(project: Project) -> None:
     project.write("test_fix.py", FIXTURES)
     run = project.pytest(CI="1")
