@@ -113,6 +113,9 @@ def _analyse(
     todo = [path for path in candidates if path not in known]
     units = {**known, **_units(project, todo, jobs)}
     report = project.report({path: units[path] for path in candidates})
+    for path in files:
+        if project.workspace.is_unreadable(path):
+            files[path] = (0, -1)  # look again: permissions change without a trace in time and size
     if cache is not None:
         cache.store(_stored(project, files, units, report))
     found = [
