@@ -155,8 +155,12 @@ def _units(project: Project, paths: list[str], jobs: int | None) -> dict[str, Un
 
 
 def _work(project: Project, paths: list[str], sender: Any) -> None:
-    sender.send(project.units(paths, release=True))
-    sender.close()
+    try:
+        sender.send(project.units(paths, release=True))
+    except Exception:
+        return  # the process that waits meets the same error and reports it
+    finally:
+        sender.close()
 
 
 def _processors() -> int:

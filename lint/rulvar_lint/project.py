@@ -178,6 +178,9 @@ class Project:
                 self._run_roots(module, unit)
             except RecursionError:
                 pass
+            except Exception as err:
+                err.add_note(f"while checking {path}")
+                raise
             finally:
                 sys.setrecursionlimit(limit)
         for finding in machine.findings.values():
