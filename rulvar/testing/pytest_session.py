@@ -108,6 +108,10 @@ class ReplaySession:
             for started, test in self._tests
         ]
 
+    def note_moved(self, source: str, target: str) -> None:
+        """See a recording of the running test put in its place."""
+        self._collector.current.moved[source] = target
+
     # -- a test --------------------------------------------------------------------------
 
     @pytest.hookimpl(tryfirst=True)
@@ -224,6 +228,9 @@ class ReplaySession:
                 rows.setdefault(cassette.path, set()).update(cassette.served, cassette.unused)
                 if test.outcome != "passed":
                     cut_short.add(cassette.path)
+            for call in test.calls:
+                if call.cassette is not None and call.row is not None:  # recorded by this very run
+                    served.setdefault(call.cassette, set()).add(call.row)
         left = {path: sorted(rows[path] - served[path]) for path in sorted(rows) if path not in cut_short}
         return {path: lines for path, lines in left.items() if lines}
 
