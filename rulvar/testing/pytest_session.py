@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 import os
-import re
 import time
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
@@ -107,6 +106,10 @@ class ReplaySession:
             (started, msgspec.structs.replace(test, warnings=(*test.warnings, *noted.get(test.node_id, ()))))
             for started, test in self._tests
         ]
+
+    def note_moved(self, source: str, target: str) -> None:
+        """See a recording of the running test put in its place."""
+        self._collector.current.moved[source] = target
 
     # -- a test --------------------------------------------------------------------------
 
@@ -224,6 +227,9 @@ class ReplaySession:
                 rows.setdefault(cassette.path, set()).update(cassette.served, cassette.unused)
                 if test.outcome != "passed":
                     cut_short.add(cassette.path)
+            for call in test.calls:
+                if call.cassette is not None and call.row is not None:  # recorded by this very run
+                    served.setdefault(call.cassette, set()).add(call.row)
         left = {path: sorted(rows[path] - served[path]) for path in sorted(rows) if path not in cut_short}
         return {path: lines for path, lines in left.items() if lines}
 
@@ -310,14 +316,15 @@ def _first_lines(phase: pytest.TestReport) -> str:
 
 def _defined_at(item: pytest.Item) -> tuple[str, int]:
     """Return where a test function is defined; a decorated one at its ``def``."""
-    file, line, _ = item.reportinfo()
-    number = (line or 0) + 1
-    name = re.escape(getattr(item, "originalname", None) or item.name)
-    definition = re.compile(rf"\s*(?:async\s+)?def\s+{name}\b")
-    for offset, text in enumerate(linecache.getlines(str(file))[number - 1 : number + 100]):
-        if definition.match(text):
-            return str(file), number + offset
-    return str(file), number
+    file = os.path.join(item.config.rootpath, item.location[0])
+    number = (item.location[1] or 0) + 1
+    name = getattr(item, "originalname", None) or item.name
+    lines = linecache.getlines(file)
+    for place in range(number - 1, min(number + 99, len(lines))):
+        words = lines[place].split("(", 1)[0].split()
+        if words[-2:] == ["def", name] and words[:-2] in ([], ["async"]):
+            return file, place + 1
+    return file, number
 
 
 def _s(lines: list[int]) -> str:

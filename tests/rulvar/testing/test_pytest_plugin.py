@@ -299,6 +299,15 @@ def test_every_test_has_a_file_of_its_own_whatever_its_id(project: Project) -> N
     assert all(len(path.name) < 160 for path in paths)
 
 
+def test_a_recording_that_has_no_place_is_kept_and_said_so(project: Project) -> None:
+    project.write("test_two.py", TWO_ENGINES)
+    (project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl").mkdir(parents=True)
+    run = project.pytest("--rulvar-record=all")
+    assert "cannot put the recording in place: Is a directory; it is kept as " in run.stdout, run.stdout
+    kept = project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl.recording"
+    assert len(read_cassette(kept).rows) == 2
+
+
 def test_in_ci_nothing_is_recorded(project: Project) -> None:
     project.write("test_fix.py", FIXTURES)
     run = project.pytest(CI="1")
