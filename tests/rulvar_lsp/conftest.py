@@ -62,6 +62,7 @@ class LspClient:
         self.root = root
         self.log = log
         self.settings: Any = None
+        self.choice: str | None = None  # the button that is pressed when the server asks
         self.seen: list[dict[str, Any]] = []
         self.silent: set[str] = set()  # methods of the server that are not answered
         self._answers: dict[Any, dict[str, Any]] = {}
@@ -103,6 +104,8 @@ class LspClient:
             result = [self.settings for _ in message["params"]["items"]]
         elif message["method"] == "window/showDocument":
             result = {"success": True}
+        elif message["method"] == "window/showMessageRequest" and self.choice is not None:
+            result = {"title": self.choice}
         with contextlib.suppress(OSError, ValueError):  # the test has ended the server meanwhile
             self.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
 

@@ -37,6 +37,7 @@ class Request:
     interpreter: str
     pytest_args: tuple[str, ...] = ()
     timeout_seconds: float = 300.0
+    record: bool = False  # calls go out live and replace what the cassette fixture had recorded
 
     @property
     def report_path(self) -> str:
@@ -53,7 +54,7 @@ class Request:
     def arguments(self) -> list[str]:
         """What pytest is given."""
         return [
-            "--rulvar-replay=strict",
+            "--rulvar-record=all" if self.record else "--rulvar-replay=strict",
             f"--rulvar-report={self.report_path}",
             "--color=no",
             *self.pytest_args,

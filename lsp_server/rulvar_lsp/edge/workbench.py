@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_SETTINGS_SECONDS = 2.0
+
 
 class Workbench:
     """Everything that works for one session."""
@@ -57,6 +59,7 @@ class Workbench:
         self.workspace_check = WorkspaceCheck(self)
         self.reports = ReportStore()
         self._offered = settings  # of the initialization options
+        self._settings_known = asyncio.Event()
         self._scanning = asyncio.Lock()
         self._scanned: set[str] = set()
         self._shown_faults: dict[str, str] = {}
@@ -104,10 +107,11 @@ class Workbench:
             client.encoding,
             "on" if self.session.trusted else "off (not trusted)",
         )
+        await self._pull_settings()
+        self._settings_known.set()
         if (wanted := registrations(client)) is not None:
             with contextlib.suppress(ResponseFault, TimeoutError):
                 await self.protocol.ask(lsp.CLIENT_REGISTER_CAPABILITY, wanted)
-        await self._pull_settings()
         await self.look_for_reports()
         self.workspace_check.soon()
 
@@ -117,6 +121,12 @@ class Workbench:
         self.runs.kill_all()
 
     # -- settings and folders -------------------------------------------------------------------
+    async def know_settings(self) -> None:
+        """Wait for the client's settings, though not for ever: a test shall not run with another interpreter."""
+        if self.session.client.can_configure:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._settings_known.wait(), _SETTINGS_SECONDS)
+
     def _use_settings(self, raw: Any) -> None:
         self.session.settings, faults = read_settings(raw, self._offered)
         for fault in faults:
@@ -166,6 +176,8 @@ class Workbench:
 
     def _did_trust(self, raw: Any) -> None:
         self.session.trusted = isinstance(raw, dict) and raw.get("trusted") is True
+        if self.session.client.can_refresh_lenses:
+            self.refresh(lsp.WORKSPACE_CODE_LENS_REFRESH)
 
     # -- reports --------------------------------------------------------------------------------
     async def look_for_reports(self) -> None:
