@@ -289,6 +289,12 @@ def lsp_class() -> type[LspClient]:
 
 
 @pytest.fixture(scope="session")
+def digest_of() -> Callable[[list[str]], str]:
+    """The digest of source lines, as a report has it."""
+    return lambda lines: hashlib.sha256("\n".join(x.strip() for x in lines).encode()).hexdigest()[:16]
+
+
+@pytest.fixture(scope="session")
 def push_capabilities() -> dict[str, Any]:
     """A client that has diagnostics pushed."""
     return PUSH
