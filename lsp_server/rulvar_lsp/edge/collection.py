@@ -14,7 +14,7 @@ from collections.abc import Callable
 # That fits between two strokes of a key. What a large file leaves does not, and waits for a pause.
 FEW = 10_000
 MANY = 60_000
-TOO_MANY = 250_000
+TOO_MANY = 150_000
 SOON_SECONDS = 0.005
 LATER_SECONDS = 0.3
 
@@ -22,7 +22,7 @@ LATER_SECONDS = 0.3
 def hold_back() -> None:
     """Leave what start-up made out of every collection, and collect by itself only what has piled up."""
     gc.freeze()
-    gc.set_threshold(TOO_MANY, 10, 10)
+    gc.set_threshold(TOO_MANY, 1, 1)  # nothing that is dropped grows old: no generation is worth keeping
     gc.enable()
 
 
