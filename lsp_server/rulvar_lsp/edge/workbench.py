@@ -74,6 +74,7 @@ class Workbench:
             lsp.TEXT_DOCUMENT_DID_SAVE: documents.did_save,
             lsp.TEXT_DOCUMENT_DID_CLOSE: documents.did_close,
             lsp.TEXT_DOCUMENT_DIAGNOSTIC: documents.pull,
+            lsp.WORKSPACE_DIAGNOSTIC: self.workspace_check.pull,
             lsp.TEXT_DOCUMENT_INLAY_HINT: answers.inlay_hint,
             lsp.INLAY_HINT_RESOLVE: answers.resolve_hint,
             lsp.TEXT_DOCUMENT_CODE_LENS: answers.code_lens,
@@ -173,6 +174,8 @@ class Workbench:
             self.session.add_folder(folder.uri)
         await self._pull_settings()
         await self.look_for_reports()
+        self.analyst.folders_changed()
+        self.refresh_results()
 
     def _did_trust(self, raw: Any) -> None:
         self.session.trusted = isinstance(raw, dict) and raw.get("trusted") is True
