@@ -483,8 +483,29 @@ def test_a_report_is_plain_json(project: Project) -> None:
     wire = json.loads((project.folder / "report.json").read_text("utf-8"))
     assert set(wire) == {"v", "kind", "createdAt", "rulvar", "root", "mode", "tests"}
     assert set(wire["tests"][0]) == {
-        "nodeId", "file", "line", "outcome", "durationMs", "mode", "message", "cassettes", "calls", "replays", "warnings",
+        "nodeId", "file", "line", "endLine", "digest", "outcome", "durationMs", "mode", "message", "cassettes", "calls", "replays", "warnings",
     }  # fmt: skip
+
+
+def test_a_report_holds_the_extent_and_digest_of_each_test(project: Project) -> None:
+    body = [
+        "    def test_two(self, x):\n",
+        "        text = 'a\\\n",
+        "        b'\n",
+        "\n",
+        "        assert x  # last\n",
+    ]
+    head = [
+        "import pytest\n",
+        "def test_one(): ...\n",
+        "class TestA:\n",
+        "    @pytest.mark.parametrize('x', [1])\n",
+    ]
+    project.write("test_plain.py", "".join([*head, *body, "\n", "VALUE = 1\n"]))
+    project.pytest("--rulvar-report=report.json")
+    one, two = json.loads((project.folder / "report.json").read_text("utf-8"))["tests"]
+    assert (one["line"], one["endLine"], one["digest"]) == (2, 2, site_digest(["def test_one(): ..."]))
+    assert (two["line"], two["endLine"], two["digest"]) == (5, 9, site_digest(body))
 
 
 def test_workers_report_to_their_controller(project: Project) -> None:
