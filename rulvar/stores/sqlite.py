@@ -20,6 +20,7 @@ from rulvar.contracts.ports.store import RunMeta
 from rulvar.contracts.ports.transcripts import split_ref
 from rulvar.errors import ConfigError
 from rulvar.stores.journal_lines import decode_row
+from rulvar.stores.listing import RUN_IDS
 from rulvar.stores.machine import boot_id, machine_seconds, process_identity, process_is_gone
 from rulvar.stores.meta_row import decode_meta, encode_meta
 from rulvar.stores.refusals import lease_held, order_violated, superseded
@@ -131,6 +132,19 @@ class SqliteStore:
         def work(connection: sqlite3.Connection) -> list[RunMeta]:
             rows = connection.execute("SELECT run_id, meta FROM rulvar_metas ORDER BY run_id").fetchall()
             return [decode_meta(meta, f"{self.path}, run {run_id}") for run_id, meta in rows]
+
+        return await self._thread.read(work)
+
+    async def run_ids(self) -> list[str]:
+        """Return the id of every run of which anything is stored, in order."""
+
+        def work(connection: sqlite3.Connection) -> list[str]:
+            return [
+                run_id
+                for (run_id,) in connection.execute(
+                    RUN_IDS.format(metas="rulvar_metas", entries="rulvar_entries")
+                ).fetchall()
+            ]
 
         return await self._thread.read(work)
 

@@ -6,7 +6,7 @@ import inspect
 import linecache
 import os
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -35,9 +35,11 @@ from rulvar.testing.report import (
     site_digest,
     write_report,
 )
-from rulvar.testing.strict import NetworkGuard, admit_offline
+from rulvar.testing.strict import NetworkGuard, admit_offline, engines_made, refuse_live_calls
 
 if TYPE_CHECKING:
+    from rulvar.contracts.ports.provider import Adapter
+    from rulvar.engine.engine import Engine
     from rulvar.testing.shake.report import ShakeMove
 
 __all__ = ["PASSED", "ReplaySession"]
@@ -87,14 +89,19 @@ class ReplaySession:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._root = str(config.rootpath)
-        self._mode: ReplayMode = "strict" if config.getoption("--rulvar-replay") == "strict" else "default"
-        self._unused = config.getoption("--rulvar-unused") or "report"
+        asked = config.known_args_namespace  # options are not in place yet when initial conftests are loaded
+        self._mode: ReplayMode = "strict" if asked.rulvar_replay == "strict" else "default"
+        self._unused = asked.rulvar_unused or "report"
         self._item: pytest.Item | None = None
         self._tests: list[tuple[float, TestReport]] = []
         self._problems: list[str] = []
         self._collector = RunCollector(self._root, self._admit if self._mode == "strict" else None)
         self._guard = NetworkGuard(self._where) if self._mode == "strict" else None
         install_observer(self._collector)
+        config.add_cleanup(self._stop)
+        self._put_back: list[Callable[[], None]] = []
+        for engine in engines_made():
+            self._watch_made(engine)
         if self._guard is not None:
             self._guard.install()
 
@@ -213,9 +220,27 @@ class ReplaySession:
         for problem in self._problems:
             terminalreporter.line(f"ERROR: {problem}", red=True)
 
-    def pytest_unconfigure(self) -> None:
-        """Stop watching."""
+    def _watch_made(self, engine: Engine) -> None:
+        """Watch an engine that was made before this session began."""
+        observers, adapters = engine.observers, engine._adapters
+        if self._collector in observers:
+            return
+        engine.observers = (*observers, self._collector)
+        refused: dict[str, Adapter] = {}
+        if self._mode == "strict":
+            refused = refuse_live_calls(adapters, listed=self._listed, where="strict replay")
+
+        def put_back() -> None:
+            engine.observers = observers
+            adapters.update(refused)
+
+        self._put_back.append(put_back)
+
+    def _stop(self) -> None:
+        """Stop watching, also when pytest could not even begin."""
         uninstall_observer(self._collector)
+        for put_back in self._put_back:
+            put_back()
         if self._guard is not None:
             self._guard.uninstall()
 
@@ -252,8 +277,12 @@ class ReplaySession:
     # -- strict replay -------------------------------------------------------------------
 
     def _admit(self, adapters: Any) -> None:
-        listed = self._config.getini("rulvar_offline_adapters")
-        admit_offline(adapters, listed=listed, where=self._where())
+        admit_offline(adapters, listed=self._listed, where=self._where())
+
+    @property
+    def _listed(self) -> list[str]:
+        listed: list[str] = self._config.getini("rulvar_offline_adapters")
+        return listed
 
     def _where(self) -> str:
         return self._item.nodeid if self._item is not None else "outside a test"
