@@ -7,8 +7,9 @@ This module re-exports the public names and nothing else. A name's module is loa
 first used, so that ``import rulvar`` costs next to nothing in tools that only look.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rulvar.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from rulvar.agents.agent import Agent as Agent
@@ -276,15 +277,4 @@ __all__ = [
     "workflow",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'rulvar' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)
