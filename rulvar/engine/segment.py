@@ -26,9 +26,11 @@ from rulvar.engine.run import Run
 from rulvar.engine.run_meta import run_meta
 from rulvar.engine.workflow import takes_args
 from rulvar.errors import (
+    BudgetExceededError,
     ConfigError,
     JournalCompatibilityError,
     LeaseHeldError,
+    OutcomeUnknownError,
     ReplayStopped,
     RulvarError,
     RunCancelledError,
@@ -243,9 +245,9 @@ class Segment:
         if not isinstance(error, Exception):
             self._passed_on = error
             return "error", None, error
-        if run.cancel_reason is not None:
+        if run.cancel_reason is not None and not isinstance(error, OutcomeUnknownError):
             return "cancelled", None, RunCancelledError(run.cancel_reason)
-        if run.budget.denied is not None:
+        if run.budget.denied is not None and not isinstance(error, BudgetExceededError):
             return "exhausted", None, run.budget.denied
         return getattr(error, "run_status", "error"), None, error
 

@@ -56,8 +56,7 @@ class CassetteFile:
         try:
             self._fd = self._open(header)
         except OSError as error:
-            problem = f"cannot record to the cassette: {error.strerror or error}"
-            raise self._refusal(problem) from None
+            raise self._cannot_record(error) from None
         self._close = weakref.finalize(self, os.close, self._fd)
         if fresh:
             self._empty(header)
@@ -153,7 +152,7 @@ class CassetteFile:
             self._write(header + b"\n")
         except OSError as error:
             self._close()
-            raise self._refusal(f"cannot record to the cassette: {error.strerror or error}") from None
+            raise self._cannot_record(error) from None
 
     def _read(self) -> bytes:
         os.lseek(self._fd, 0, os.SEEK_SET)
@@ -164,6 +163,10 @@ class CassetteFile:
         written = os.write(self._fd, data)
         while written < len(data):
             written += os.write(self._fd, data[written:])
+
+    def _cannot_record(self, error: OSError) -> ConfigError:
+        said = error.strerror or error
+        return self._refusal(f"cannot record to the cassette: {said}; record where files can be written")
 
     def _refusal(self, problem: str) -> ConfigError:
         return ConfigError(f"{self.path}: {problem}", data={"cassette": self.path})

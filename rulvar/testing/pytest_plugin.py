@@ -167,7 +167,8 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[PytestCassette]:
     """
     from rulvar.testing.pytest_cassette import open_cassette
 
-    start_session(request.config).attach(request.node)
-    tape = open_cassette(request)
+    session = start_session(request.config)
+    session.attach(request.node)
+    tape = open_cassette(request, session.note_moved)
     yield tape
     tape.finish()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import os
-import re
 import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ from rulvar.testing.report import (
     TestReport,
     WarningReport,
     relative_path,
+    site_digest,
     write_report,
 )
 from rulvar.testing.strict import NetworkGuard, admit_offline, engines_made, refuse_live_calls
@@ -59,11 +60,24 @@ _WORDS = {
 _FROM_STASH = pytest.StashKey["Watched"]()
 
 
+@dataclass(frozen=True, slots=True)
+class TestSource:
+    """Where a test function stands, and the digest of its lines."""
+
+    __test__ = False
+
+    file: str
+    line: int
+    end_line: int | None = None
+    digest: str | None = None
+
+
 @dataclass(slots=True)
 class Watched:
     """A test under way."""
 
     started: float
+    source: TestSource
     outcome: TestOutcome = "passed"
     duration_ms: float = 0.0
     message: str | None = None
@@ -115,6 +129,10 @@ class ReplaySession:
             for started, test in self._tests
         ]
 
+    def note_moved(self, source: str, target: str) -> None:
+        """See a recording of the running test put in its place."""
+        self._collector.current.moved[source] = target
+
     # -- a test --------------------------------------------------------------------------
 
     @pytest.hookimpl(tryfirst=True)
@@ -145,18 +163,19 @@ class ReplaySession:
 
     def _begin(self, item: pytest.Item) -> None:
         self._item = item
-        item.stash[_FROM_STASH] = Watched(time.time())
+        item.stash[_FROM_STASH] = Watched(time.time(), _source_of(item))
         item.stash[PASSED] = False
         self._collector.begin()
 
     def _end(self, item: pytest.Item, watched: Watched) -> None:
         self._item = None
         collected = self._collector.take()
-        file, line = _defined_at(item)
         test = TestReport(
             node_id=item.nodeid,
-            file=relative_path(file, self._root),
-            line=line,
+            file=relative_path(watched.source.file, self._root),
+            line=watched.source.line,
+            end_line=watched.source.end_line,
+            digest=watched.source.digest,
             outcome=watched.outcome,
             duration_ms=round(watched.duration_ms, 3),
             mode=self._mode,
@@ -249,6 +268,9 @@ class ReplaySession:
                 rows.setdefault(cassette.path, set()).update(cassette.served, cassette.unused)
                 if test.outcome != "passed":
                     cut_short.add(cassette.path)
+            for call in test.calls:
+                if call.cassette is not None and call.row is not None:  # recorded by this very run
+                    served.setdefault(call.cassette, set()).add(call.row)
         left = {path: sorted(rows[path] - served[path]) for path in sorted(rows) if path not in cut_short}
         return {path: lines for path, lines in left.items() if lines}
 
@@ -337,16 +359,26 @@ def _first_lines(phase: pytest.TestReport) -> str:
     return default_redact("\n".join(text.splitlines()[:_MESSAGE_LINES]))
 
 
-def _defined_at(item: pytest.Item) -> tuple[str, int]:
-    """Return where a test function is defined; a decorated one at its ``def``."""
-    file, line, _ = item.reportinfo()
-    number = (line or 0) + 1
-    name = re.escape(getattr(item, "originalname", None) or item.name)
-    definition = re.compile(rf"\s*(?:async\s+)?def\s+{name}\b")
-    for offset, text in enumerate(linecache.getlines(str(file))[number - 1 : number + 100]):
-        if definition.match(text):
-            return str(file), number + offset
-    return str(file), number
+def _source_of(item: pytest.Item) -> TestSource:
+    """Return where a test function is defined: from its ``def``, also where it is decorated, to its last line."""
+    file = os.path.join(item.config.rootpath, item.location[0])
+    number = (item.location[1] or 0) + 1
+    name = getattr(item, "originalname", None) or item.name
+    lines = linecache.getlines(file)
+    for place in range(number - 1, min(number + 99, len(lines))):
+        words = lines[place].split("(", 1)[0].split()
+        if words[-2:] == ["def", name] and words[:-2] in ([], ["async"]):
+            body = _block(lines[place:])
+            return TestSource(file, place + 1, place + len(body), site_digest(body))
+    return TestSource(file, number)
+
+
+def _block(lines: list[str]) -> list[str]:
+    """The lines of the function that begins with the first of these."""
+    try:
+        return inspect.getblock(lines)
+    except (SyntaxError, IndentationError):  # in text that was changed after it was imported
+        return lines[:1]
 
 
 def _s(lines: list[int]) -> str:

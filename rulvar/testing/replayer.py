@@ -10,6 +10,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -270,11 +271,19 @@ class ReplayStream:
 class PassthroughStream:
     """A live stream behind a cassette that does not hold its request."""
 
-    __slots__ = ("_inner", "served")
+    __slots__ = ("_digest", "_inner")
 
     def __init__(self, inner: AsyncIterator[ChatEvent], digest: str) -> None:
         self._inner = inner
-        self.served = Served(how="passthrough", request_hash=digest)
+        self._digest = digest
+
+    @property
+    def served(self) -> Served:
+        """Passed through; with cassette and line when it was recorded on the way."""
+        inner = getattr(self._inner, "served", None)
+        if not isinstance(inner, Served):
+            return Served(how="passthrough", request_hash=self._digest)
+        return replace(inner, how="passthrough", request_hash=self._digest)
 
     def __aiter__(self) -> Self:
         return self

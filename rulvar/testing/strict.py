@@ -20,6 +20,7 @@ from rulvar.errors import ConfigError
 from rulvar.testing.fake import FakeAdapter
 from rulvar.testing.recorder import RecordingAdapter
 from rulvar.testing.replayer import ReplayAdapter
+from rulvar.testing.script import ScriptedModel
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
@@ -111,7 +112,7 @@ def _problem(adapter: Any, is_listed: bool) -> str | None:
     if is_listed:
         return None
     what = f"({type(adapter).__module__}.{type(adapter).__qualname__})"
-    for harmless in (FakeAdapter, ReplayAdapter):
+    for harmless in (ScriptedModel, FakeAdapter, ReplayAdapter):  # the most derived first
         if isinstance(adapter, harmless):
             changed = _replaced_of(adapter, harmless)
             if not changed:

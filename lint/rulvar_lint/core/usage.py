@@ -36,7 +36,15 @@ _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 class Usage:
     """What the functions of one module change. Function names say who does it."""
 
-    __slots__ = ("attributes", "called", "foreign", "names", "referenced", "self_attributes")
+    __slots__ = (
+        "attributes",
+        "called",
+        "class_attributes",
+        "foreign",
+        "names",
+        "referenced",
+        "self_attributes",
+    )
 
     def __init__(self, module: Module) -> None:
         # global name -> functions that change the object or rebind the name
@@ -45,6 +53,8 @@ class Usage:
         self.attributes: dict[tuple[str, str], set[str]] = {}
         # attribute of `self` -> methods that set it or change what it holds
         self.self_attributes: dict[str, set[str]] = {}
+        # attribute of `cls` or `type(self)` -> methods that set it
+        self.class_attributes: dict[str, set[str]] = {}
         # (global name, attribute) -> functions that change `name.attribute` as a container
         self.foreign: dict[tuple[str, str], set[str]] = {}
         self.referenced: set[str] = set()
@@ -119,8 +129,12 @@ class Usage:
         if isinstance(base, ast.Name):
             if base.id == first and first in ("self", "cls"):
                 self.self_attributes.setdefault(node.attr, set()).add(name)
+                if first == "cls":
+                    self.class_attributes.setdefault(node.attr, set()).add(name)
             elif base.id not in local:
                 self.attributes.setdefault((base.id, node.attr), set()).add(name)
+        elif _is_class_of_self(base, first):
+            self.class_attributes.setdefault(node.attr, set()).add(name)
         else:
             self._change(base, local, first, name)
 
@@ -146,6 +160,15 @@ class Usage:
         return all(
             name in _AT_IMPORT or (name in self.called and name not in self.referenced) for name in functions
         )
+
+
+def _is_class_of_self(node: ast.AST, first: str) -> bool:
+    """`type(self)` or `self.__class__`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type":
+        node = node.args[0] if len(node.args) == 1 else node
+    elif isinstance(node, ast.Attribute) and node.attr == "__class__":
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == first == "self"
 
 
 def usage_of(module: Module) -> Usage:
@@ -301,7 +324,9 @@ def class_attribute_mutated(m: Machine, owner: ClassDecl, name: str, value: Valu
     usage = usage_of(owner.module)
     if isinstance(value, Func):
         return False
+    methods = {n.name for n in owner.node.body if isinstance(n, _FunctionNode)}
     setters = usage.attributes.get((owner.name, name), set())
+    setters = setters | (usage.class_attributes.get(name, set()) & methods)
     if setters and not _only_at_import(m, owner.module, setters):
         return True
     if isinstance(value, Container):

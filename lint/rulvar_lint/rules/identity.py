@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.ancestry import ancestors, between, start_of
 from rulvar_lint.core.containers import MUTATORS
-from rulvar_lint.core.decls import walk
+from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.freevars import loop_bound, names_in
 from rulvar_lint.core.identities import canonical, identity_parts
@@ -281,7 +282,7 @@ def _calls_unknown(f: Frame, node: ast.AST) -> bool:
 def _mutated_in(loop: ast.AST) -> set[str]:
     """Names that an iteration may change without binding them."""
     found: set[str] = set()
-    for node in walk(loop):
+    for node in _outside_steps(loop):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr not in _PURE:
                 found |= _receiver(node.func.value)
@@ -291,6 +292,16 @@ def _mutated_in(loop: ast.AST) -> set[str]:
         elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
             found |= _receiver(node.value)
     return found
+
+
+def _outside_steps(loop: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a loop without the bodies of steps, whose changes are lost (RLV306)."""
+    todo = [loop]
+    while todo:
+        node = todo.pop()
+        yield node
+        is_step = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "step"
+        todo += [below for below in children(node) if not (is_step and isinstance(below, ast.Lambda))]
 
 
 def _receiver(node: ast.AST) -> set[str]:

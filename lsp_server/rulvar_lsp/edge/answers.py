@@ -101,7 +101,7 @@ class Answers:
         if not is_test_file(document.path):
             return await self._workflow_lenses(document)
         recorded = self._bench.session.recorded.tests_in.get(document.path, ())
-        found = lenses(document, find_tests(self._outline(document)), recorded)
+        found = lenses(document, find_tests(self._outline(document)), recorded, self._bench.session.trusted)
         return [self._bench.convert.lens(document, lens) for lens in found]
 
     async def _workflow_lenses(self, document: Document) -> list[lsp.CodeLens]:

@@ -1,12 +1,13 @@
 """Static calls compared with the cassettes that their tests name. Nothing of the project is run or imported.
 
 The tests of a module are the test files that import it; the cassettes they name stand in their text and in the
-conftest files above them, or lie where the `rulvar_cassette` fixture puts them.
+conftest files above them, or are those of the `cassette` fixture.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import time
@@ -38,6 +39,7 @@ _MOST_FILES = 20_000
 _MOST_BYTES = 32 * 1024 * 1024
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", "build", "dist"})
 CONFTEST = "conftest.py"
+_MARKED = re.compile(r"""\brulvar_cassette\(\s*(?:name\s*=\s*)?["']([^"'\r\n]+)["']""")
 
 Stamp = tuple[int, int]
 
@@ -116,8 +118,8 @@ class Forecaster:
             models |= routed_models(text.source)
             place = Document(path_to_uri(source), source, None, text)
             cassettes |= {link.path: None for link in cassette_links(place, [root], {}, os.path.isfile)}
-            if "rulvar_cassette" in text.source and is_test_file(source):
-                cassettes |= dict.fromkeys(_of_fixture(source))
+            if is_test_file(source):
+                cassettes |= dict.fromkeys(_of_fixture(source, text.source))
         return Surroundings(tuple(cassettes), frozenset(models), "\n".join(read(test) for test in tests))
 
     def _test_files(self, root: str) -> tuple[str, ...]:
@@ -175,13 +177,16 @@ def _is_above(folder: str, folders: Iterable[str]) -> bool:
     return any(one == folder or one.startswith(folder.rstrip("/") + "/") for one in folders)
 
 
-def _of_fixture(test_file: str) -> list[str]:
-    stem = os.path.splitext(os.path.basename(test_file))[0]
-    folder = os.path.join(os.path.dirname(test_file), "cassettes", stem)
-    try:
-        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jsonl"))
-    except OSError:
-        return []
+def _of_fixture(test_file: str, source: str) -> list[str]:
+    """The cassettes of the `cassette` fixture: those that markers name, and those of the file's own folder."""
+    folder = os.path.join(os.path.dirname(test_file), "cassettes")
+    named = [
+        os.path.join(folder, re.sub(r"(?:\.jsonl)?$", ".jsonl", name)) for name in _MARKED.findall(source)
+    ]
+    own = os.path.join(folder, os.path.splitext(os.path.basename(test_file))[0])
+    with contextlib.suppress(OSError):
+        named += sorted(os.path.join(own, name) for name in os.listdir(own) if name.endswith(".jsonl"))
+    return [path for path in named if os.path.isfile(path)]
 
 
 def _stamp(path: str) -> Stamp:

@@ -16,19 +16,20 @@ from rulvar.engine.calls import Call
 from rulvar.engine.control import unwrapped
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
-from rulvar.engine.workflow import Workflow, takes_args
+from rulvar.engine.workflow import RunsAs, Workflow, takes_args
 from rulvar.errors import AdmissionRejectedError, ChildWorkflowError, ConfigError, RulvarError
 from rulvar.kernel.admission import HARD_MAX_DEPTH, Estimate
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.scope import workflow_scope
+from rulvar.tools.grants import narrow_grants
 
 __all__ = ["run_child"]
 
 
 async def run_child(
     run: Run,
-    child: Workflow[Any] | type | str,
+    child: Workflow[Any] | RunsAs[Any] | type | str,
     args: Any,
     key: str | None,
     site: CallSite | None,
@@ -86,7 +87,9 @@ async def run_child(
         depth=depth,
         phase=None,
         attempt=None,
+        grants=narrow_grants(place.grants, workflow.grants),
     )
+    run.models.bring(workflow.adapters)
     run.bus.emit("child:start", opened.span, place.span, {"workflow": workflow.name, "scope": scope})
     status, fields, failure, result = await _body(run, here, workflow, plain)
     if keeps_failure and isinstance(failure, Exception):
@@ -152,7 +155,7 @@ async def _admit(
     recorded = _recorded_admission(run, place.scope, scope)
     if recorded is not None:
         _raise_rejection(run, workflow, recorded)
-        run.budget.open_child(place, scope)
+        run.budget.open_child(place, scope, workflow.budget_share)
         return None
     promise = run.budget.estimate(None, None)
     reservation = None if depth > run.engine.budget_defaults.max_depth else run.budget.reserve(place, promise)
@@ -179,7 +182,7 @@ async def _admit(
         "spawnUnitsAfter": decision["verdict"]["spawnUnitsAfter"],
     }
     run.bus.emit("spawn:admitted", span, place.span, facts)
-    run.budget.open_child(place, scope)
+    run.budget.open_child(place, scope, workflow.budget_share)
     return reservation
 
 

@@ -411,6 +411,15 @@ def test_every_test_has_a_file_of_its_own_whatever_its_id(project: Project) -> N
     assert all(len(path.name) < 160 for path in paths)
 
 
+def test_a_recording_that_has_no_place_is_kept_and_said_so(project: Project) -> None:
+    project.write("test_two.py", TWO_ENGINES)
+    (project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl").mkdir(parents=True)
+    run = project.pytest("--rulvar-record=all")
+    assert "cannot put the recording in place: Is a directory; it is kept as " in run.stdout, run.stdout
+    kept = project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl.recording"
+    assert len(read_cassette(kept).rows) == 2
+
+
 def test_in_ci_nothing_is_recorded(project: Project) -> None:
     project.write("test_fix.py", FIXTURES)
     run = project.pytest(CI="1")
@@ -586,8 +595,29 @@ def test_a_report_is_plain_json(project: Project) -> None:
     wire = json.loads((project.folder / "report.json").read_text("utf-8"))
     assert set(wire) == {"v", "kind", "createdAt", "rulvar", "root", "mode", "tests"}
     assert set(wire["tests"][0]) == {
-        "nodeId", "file", "line", "outcome", "durationMs", "mode", "message", "cassettes", "calls", "replays", "warnings",
+        "nodeId", "file", "line", "endLine", "digest", "outcome", "durationMs", "mode", "message", "cassettes", "calls", "replays", "warnings",
     }  # fmt: skip
+
+
+def test_a_report_holds_the_extent_and_digest_of_each_test(project: Project) -> None:
+    body = [
+        "    def test_two(self, x):\n",
+        "        text = 'a\\\n",
+        "        b'\n",
+        "\n",
+        "        assert x  # last\n",
+    ]
+    head = [
+        "import pytest\n",
+        "def test_one(): ...\n",
+        "class TestA:\n",
+        "    @pytest.mark.parametrize('x', [1])\n",
+    ]
+    project.write("test_plain.py", "".join([*head, *body, "\n", "VALUE = 1\n"]))
+    project.pytest("--rulvar-report=report.json")
+    one, two = json.loads((project.folder / "report.json").read_text("utf-8"))["tests"]
+    assert (one["line"], one["endLine"], one["digest"]) == (2, 2, site_digest(["def test_one(): ..."]))
+    assert (two["line"], two["endLine"], two["digest"]) == (5, 9, site_digest(body))
 
 
 def test_workers_report_to_their_controller(project: Project) -> None:
