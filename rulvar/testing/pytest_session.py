@@ -16,11 +16,11 @@ import msgspec
 import pytest
 
 from rulvar.contracts.canonical import decode_json, encode_json
-from rulvar.contracts.ports.observer import CallRecord
 from rulvar.contracts.redaction import default_redact
 from rulvar.engine.ambient import install_observer, uninstall_observer
 from rulvar.errors import ConfigError
-from rulvar.testing.collector import Collected, RunCollector
+from rulvar.testing.collector import RunCollector
+from rulvar.testing.pytest_explain import explain
 from rulvar.testing.pytest_names import WORKER_OUTPUT
 from rulvar.testing.report import (
     REPORT_KIND,
@@ -288,20 +288,6 @@ class ReplaySession:
         return self._item.nodeid if self._item is not None else "outside a test"
 
 
-def explain(collected: Collected, collector: RunCollector) -> str:
-    """Return what a failure section says: the calls that nothing served, and where a replay diverged."""
-    lines: list[str] = []
-    for record in collected.calls:
-        if record.served.how in ("miss", "exhausted"):
-            lines += _explain_call(record, collector)
-    for run in collected.runs:
-        if run.divergence is not None:
-            where = _at(run.divergence_site, collector)
-            label = run.divergence.get("found") or run.divergence.get("label") or ""
-            lines.append(f"replay of {run.run_id} diverged{where}: {default_redact(str(label))}")
-    return "\n".join(lines)
-
-
 def summary_line(calls: Iterable[CallReport], unused: int) -> str:
     """Return the one line of the terminal summary."""
     counts: dict[str, int] = {}
@@ -318,31 +304,6 @@ def summary_line(calls: Iterable[CallReport], unused: int) -> str:
     if avoided:
         parts.append(f"{avoided:.4f} USD not spent")
     return f"{total} model call{'s' if total != 1 else ''}" + (f": {', '.join(parts)}" if parts else "")
-
-
-def _explain_call(record: CallRecord, collector: RunCollector) -> list[str]:
-    served = record.served
-    agent = f' of agent "{record.agent_type}"' if record.agent_type else ""
-    digest = (served.request_hash or "")[:8]
-    lines = [
-        f"{served.how}{_at(record.site, collector)}: model call{agent} to {record.adapter}:{record.model} ({digest})"
-    ]
-    if served.message:
-        lines.append(f"  {default_redact(served.message)}")
-    if served.nearest is not None:
-        for difference in served.nearest.differences[:8]:
-            lines.append(f"  {difference.path}")
-            lines.append(f"    recorded: {_side(difference.recorded)}")
-            lines.append(f"    actual:   {_side(difference.actual)}")
-    return lines
-
-
-def _side(text: str | None) -> str:
-    return "(absent)" if text is None else text
-
-
-def _at(site: Any, collector: RunCollector) -> str:
-    return "" if site is None else f" at {relative_path(site.file, collector.root)}:{site.line}"
 
 
 def _note_outcome(watched: Watched, phase: pytest.TestReport) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.messages import ChatRequest, Part
+from rulvar.contracts.outcome import Raised
 from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import Usage
@@ -77,7 +78,10 @@ class OrphanRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One settled execution segment of a run; ``divergence`` explains a strict replay's miss."""
+    """One settled execution segment of a run; ``divergence`` explains a strict replay's miss.
+
+    ``error`` and ``raised`` are what the run's outcome says.
+    """
 
     run_id: str
     workflow: str
@@ -91,6 +95,8 @@ class RunRecord:
     orphaned: tuple[OrphanRecord, ...] = ()
     divergence: Mapping[str, Any] | None = None
     divergence_site: CallSite | None = None
+    error: WireError | None = None
+    raised: Raised | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

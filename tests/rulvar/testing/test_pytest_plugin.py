@@ -776,3 +776,27 @@ def test_two_workers_do_not_record_one_cassette_at_a_time(project: Project, tmp_
     assert len(read_cassette(project.folder / "cassettes" / "shared.jsonl").rows) == 1
     left = sorted(path.name for path in (project.folder / "cassettes").iterdir())
     assert left == ["shared.jsonl"]
+
+
+def test_a_run_that_failed_is_told_with_the_line_that_raised(project: Project) -> None:
+    project.write(
+        "test_broken.py",
+        """
+from rulvar import workflow
+from rulvar.testing import create_test_engine
+
+
+@workflow
+async def broken(ctx, args):
+    return {}["missing"]
+
+
+async def test_it():
+    assert (await create_test_engine(agents={}).run(broken, run_id="r1").result()).status == "ok"
+""",
+    )
+    run = project.pytest()
+    assert (
+        "run r1 of 'broken' ended error: error: 'missing'; raised by KeyError at test_broken.py:8 in broken"
+        in run.stdout
+    )
