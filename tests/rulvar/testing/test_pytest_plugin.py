@@ -573,7 +573,7 @@ def test_a_run_that_asks_for_nothing_loads_nothing(project: Project) -> None:
 
         def test_plain():
             loaded = {name for name in sys.modules if name.partition(".")[0] in ("rulvar", "msgspec", "orjson")}
-            assert loaded <= {"rulvar", "rulvar.testing", "rulvar.testing.pytest_names", "rulvar.testing.pytest_plugin"}
+            assert loaded <= {"rulvar", "rulvar.lazy_names", "rulvar.testing", "rulvar.testing.pytest_names", "rulvar.testing.pytest_plugin"}
         """,
     )
     run = project.pytest(installed=True)
