@@ -109,7 +109,8 @@ def _analyse(
     for path, text in overlays.items():
         project.set_text(path, text)
     known = _reusable(project, cache, files) if cache is not None else {}
-    candidates = sorted({*project.workspace.candidates(), *_named(files, wanted)})
+    named = _named({**files, **dict.fromkeys(overlays, (0, 0))}, wanted)
+    candidates = sorted({*project.workspace.candidates(), *named})
     todo = [path for path in candidates if path not in known]
     units = {**known, **_units(project, todo, jobs)}
     report = project.report({path: units[path] for path in candidates})

@@ -275,6 +275,8 @@ class Project:
                 found[path] = self.unit(path)
                 if release:
                     self._release(path)
+            if release:
+                gc.freeze()
         return found
 
     def _release(self, path: str) -> None:
