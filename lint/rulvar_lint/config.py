@@ -58,9 +58,7 @@ class Config:
 
     def is_ignored_in(self, path: str, code: str) -> bool:
         """Whether a rule is not reported in the file at `path`."""
-        return any(
-            _covers(codes, code) and matches(glob, path) for glob, codes in self.per_file_ignores
-        )
+        return any(_covers(codes, code) and matches(glob, path) for glob, codes in self.per_file_ignores)
 
     def is_cassette(self, path: str) -> bool:
         """Whether the file at `path` is a cassette."""
@@ -129,9 +127,7 @@ def from_table(table: dict[str, Any], where: str, codes: frozenset[str]) -> Conf
         kind = _KEYS.get(key)
         if kind is None:
             near = difflib.get_close_matches(key, _KEYS, 1)
-            hint = (
-                f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(sorted(_KEYS))}"
-            )
+            hint = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(sorted(_KEYS))}"
             raise ConfigError(f"{where}: [tool.rulvar.lint]: unknown key `{key}`; {hint}")
         values[key.replace("-", "_")] = _value(kind, key, value, where, codes)
     return Config(**values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import logging
 import sys
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if importlib.util.find_spec("pygls") is None:
         print("rulvar-lsp needs an extra: pip install 'rulvar[lsp]'", file=sys.stderr)
         return MISSING_EXTRA
+    gc.disable()  # start-up makes a great many things and drops none; `serve` switches it on again
     from rulvar_lsp.edge.transport import accept_client, claim_stdout
 
     reader, writer = sys.stdin.buffer, claim_stdout()

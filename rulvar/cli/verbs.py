@@ -56,6 +56,8 @@ VERBS: tuple[Verb, ...] = (
     _own("run", "run", "start a run of a workflow"),
     _own("resume", "resume", "continue a run: finished calls are served from its journal"),
     _own("answer", "answer", "answer what a run waits for"),
+    _own("cancel", "cancel", "cancel a run that waits, or that workers drive"),
+    _own("worker", "worker", "drive runs that were handed to a queue"),
     _own("replay", "replay", "replay a run strictly: no live call, nothing written"),
     _own("runs ls", "runs_ls", "list the runs of a store"),
     _own("runs audit", "runs_audit", "check journals and meta rows; --repair mends what can be mended"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from rulvar.contracts.entries import JournalEntry
 from rulvar.errors import ConfigError
 
-__all__ = ["HARD_MAX_DEPTH", "BudgetDefaults", "Estimate", "estimate"]
+__all__ = ["HARD_MAX_DEPTH", "BudgetDefaults", "Estimate", "estimate", "recorded_admissions"]
 
 HARD_MAX_DEPTH = 4
 
@@ -114,3 +115,16 @@ _RANGES = {
     "max_depth": _depth,
     "max_spawns": _count,
 }
+
+
+def recorded_admissions(decisions: Iterable[JournalEntry]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Return the verdicts on children that a journal holds, by the scopes of parent and child; the first one stands."""
+    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for entry in decisions:
+        value = entry.value
+        child = value.get("childScope") if isinstance(value, Mapping) else None
+        decision = value.get("decision") if isinstance(value, Mapping) else None
+        verdict = decision.get("verdict") if isinstance(decision, Mapping) else None
+        if isinstance(child, str) and isinstance(verdict, Mapping):
+            found.setdefault((entry.scope, child), verdict)
+    return found

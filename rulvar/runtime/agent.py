@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 from rulvar.contracts.stream import WireError
+from rulvar.contracts.type_variables import Value
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import ConfigError
 from rulvar.runtime.history import Compaction
@@ -77,7 +78,7 @@ class AgentProfile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentResult:
+class AgentResult(Generic[Value]):
     """What one agent call came to, for ``result="full"``.
 
     Attributes:
@@ -92,7 +93,7 @@ class AgentResult:
     """
 
     status: Literal["ok", "error", "limit", "cancelled"]
-    output: Any = None
+    output: Value | None = None
     error: WireError | None = None
     usage: Usage = ZERO_USAGE
     served_by: str | None = None

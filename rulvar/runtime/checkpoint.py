@@ -28,11 +28,14 @@ class LoopState:
     schema_attempts: int = 0
     provider_calls: list[dict[str, Any]] = field(default_factory=list)
     compactions: list[dict[str, Any]] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What conducts the agent keeps of its own."""
 
 
 def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, Any]:
     """Return a checkpoint's JSON object."""
     usage = state.usage.to_wire()
+    notes = {"notes": state.notes} if state.notes else {}
     return {
         "v": 1,
         "messages": [message.to_plain() for message in state.messages],
@@ -43,6 +46,7 @@ def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, 
         "schemaAttempts": state.schema_attempts,
         "compaction": list(state.compactions),
         "providerCalls": list(state.provider_calls),
+        **notes,
     }
 
 
@@ -64,4 +68,5 @@ def decode_checkpoint(wire: Mapping[str, Any]) -> LoopState:
         schema_attempts=wire.get("schemaAttempts", 0),
         provider_calls=calls,
         compactions=list(wire.get("compaction", ())),
+        notes=dict(wire.get("notes", {})),
     )

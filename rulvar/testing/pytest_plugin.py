@@ -77,6 +77,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         from rulvar.testing.pytest_shake import ShakenSession
 
         early_config.pluginmanager.register(ShakenSession(task), _SHAKE)
+    elif _is_watched(early_config):
+        start_session(early_config)  # a conftest may make an engine while it is imported
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -97,8 +99,13 @@ def pytest_configure(config: pytest.Config) -> None:
         "none",
     ):
         raise pytest.UsageError("--rulvar-replay=strict never records; leave --rulvar-record out")
-    if any(config.getoption(name) for name in ("--rulvar-replay", "--rulvar-report", "--rulvar-unused")):
+    if _is_watched(config):
         start_session(config)
+
+
+def _is_watched(config: pytest.Config) -> bool:
+    asked = config.known_args_namespace
+    return bool(asked.rulvar_replay or asked.rulvar_report or asked.rulvar_unused)
 
 
 def start_session(config: pytest.Config) -> Any:

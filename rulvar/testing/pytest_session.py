@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import os
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -31,12 +32,15 @@ from rulvar.testing.report import (
     TestReport,
     WarningReport,
     relative_path,
+    site_digest,
     write_report,
 )
 from rulvar.testing.row_use import row_use
-from rulvar.testing.strict import NetworkGuard, admit_offline
+from rulvar.testing.strict import NetworkGuard, admit_offline, engines_made, refuse_live_calls
 
 if TYPE_CHECKING:
+    from rulvar.contracts.ports.provider import Adapter
+    from rulvar.engine.engine import Engine
     from rulvar.testing.shake.report import ShakeMove
 
 __all__ = ["PASSED", "ReplaySession"]
@@ -57,11 +61,24 @@ _WORDS = {
 _FROM_STASH = pytest.StashKey["Watched"]()
 
 
+@dataclass(frozen=True, slots=True)
+class TestSource:
+    """Where a test function stands, and the digest of its lines."""
+
+    __test__ = False
+
+    file: str
+    line: int
+    end_line: int | None = None
+    digest: str | None = None
+
+
 @dataclass(slots=True)
 class Watched:
     """A test under way."""
 
     started: float
+    source: TestSource
     outcome: TestOutcome = "passed"
     duration_ms: float = 0.0
     message: str | None = None
@@ -73,14 +90,19 @@ class ReplaySession:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._root = str(config.rootpath)
-        self._mode: ReplayMode = "strict" if config.getoption("--rulvar-replay") == "strict" else "default"
-        self._unused = config.getoption("--rulvar-unused") or "report"
+        asked = config.known_args_namespace  # options are not in place yet when initial conftests are loaded
+        self._mode: ReplayMode = "strict" if asked.rulvar_replay == "strict" else "default"
+        self._unused = asked.rulvar_unused or "report"
         self._item: pytest.Item | None = None
         self._tests: list[tuple[float, TestReport]] = []
         self._problems: list[str] = []
         self._collector = RunCollector(self._root, self._admit if self._mode == "strict" else None)
         self._guard = NetworkGuard(self._where) if self._mode == "strict" else None
         install_observer(self._collector)
+        config.add_cleanup(self._stop)
+        self._put_back: list[Callable[[], None]] = []
+        for engine in engines_made():
+            self._watch_made(engine)
         if self._guard is not None:
             self._guard.install()
 
@@ -142,18 +164,19 @@ class ReplaySession:
 
     def _begin(self, item: pytest.Item) -> None:
         self._item = item
-        item.stash[_FROM_STASH] = Watched(time.time())
+        item.stash[_FROM_STASH] = Watched(time.time(), _source_of(item))
         item.stash[PASSED] = False
         self._collector.begin()
 
     def _end(self, item: pytest.Item, watched: Watched) -> None:
         self._item = None
         collected = self._collector.take()
-        file, line = _defined_at(item)
         test = TestReport(
             node_id=item.nodeid,
-            file=relative_path(file, self._root),
-            line=line,
+            file=relative_path(watched.source.file, self._root),
+            line=watched.source.line,
+            end_line=watched.source.end_line,
+            digest=watched.source.digest,
             outcome=watched.outcome,
             duration_ms=round(watched.duration_ms, 3),
             mode=self._mode,
@@ -198,9 +221,27 @@ class ReplaySession:
         for problem in self._problems:
             terminalreporter.line(f"ERROR: {problem}", red=True)
 
-    def pytest_unconfigure(self) -> None:
-        """Stop watching."""
+    def _watch_made(self, engine: Engine) -> None:
+        """Watch an engine that was made before this session began."""
+        observers, adapters = engine.observers, engine._adapters
+        if self._collector in observers:
+            return
+        engine.observers = (*observers, self._collector)
+        refused: dict[str, Adapter] = {}
+        if self._mode == "strict":
+            refused = refuse_live_calls(adapters, listed=self._listed, where="strict replay")
+
+        def put_back() -> None:
+            engine.observers = observers
+            adapters.update(refused)
+
+        self._put_back.append(put_back)
+
+    def _stop(self) -> None:
+        """Stop watching, also when pytest could not even begin."""
         uninstall_observer(self._collector)
+        for put_back in self._put_back:
+            put_back()
         if self._guard is not None:
             self._guard.uninstall()
 
@@ -225,8 +266,12 @@ class ReplaySession:
     # -- strict replay -------------------------------------------------------------------
 
     def _admit(self, adapters: Any) -> None:
-        listed = self._config.getini("rulvar_offline_adapters")
-        admit_offline(adapters, listed=listed, where=self._where())
+        admit_offline(adapters, listed=self._listed, where=self._where())
+
+    @property
+    def _listed(self) -> list[str]:
+        listed: list[str] = self._config.getini("rulvar_offline_adapters")
+        return listed
 
     def _where(self) -> str:
         return self._item.nodeid if self._item is not None else "outside a test"
@@ -303,8 +348,8 @@ def _first_lines(phase: pytest.TestReport) -> str:
     return default_redact("\n".join(text.splitlines()[:_MESSAGE_LINES]))
 
 
-def _defined_at(item: pytest.Item) -> tuple[str, int]:
-    """Return where a test function is defined; a decorated one at its ``def``."""
+def _source_of(item: pytest.Item) -> TestSource:
+    """Return where a test function is defined: from its ``def``, also where it is decorated, to its last line."""
     file = os.path.join(item.config.rootpath, item.location[0])
     number = (item.location[1] or 0) + 1
     name = getattr(item, "originalname", None) or item.name
@@ -312,8 +357,17 @@ def _defined_at(item: pytest.Item) -> tuple[str, int]:
     for place in range(number - 1, min(number + 99, len(lines))):
         words = lines[place].split("(", 1)[0].split()
         if words[-2:] == ["def", name] and words[:-2] in ([], ["async"]):
-            return file, place + 1
-    return file, number
+            body = _block(lines[place:])
+            return TestSource(file, place + 1, place + len(body), site_digest(body))
+    return TestSource(file, number)
+
+
+def _block(lines: list[str]) -> list[str]:
+    """The lines of the function that begins with the first of these."""
+    try:
+        return inspect.getblock(lines)
+    except (SyntaxError, IndentationError):  # in text that was changed after it was imported
+        return lines[:1]
 
 
 def _s(lines: list[int]) -> str:

@@ -6,7 +6,7 @@
     python tests/bench/bench_lsp.py --other ruff server      another server on the same file
 
 Each run starts a fresh process. Times are milliseconds, median / 95th percentile / least; `cpu` is the
-processor time of the server per edit, which a busy machine distorts far less. Nothing is asserted here.
+processor time of the server, which a busy machine distorts far less. Nothing is asserted here.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT = 60.0
+PAUSE = 0.02  # between edits: nobody types faster
 BARE = 'from pygls.lsp.server import LanguageServer\nLanguageServer("bare", "1").start_io()\n'
 HEAD = '''"""Generated — café 😋."""
 import os, json
@@ -240,7 +241,8 @@ class Session:
         self.server.notify("textDocument/didOpen", {"textDocument": item})
         return self.diagnostics(sent)
 
-    def edit(self, text: str = "#") -> float:
+    def edit(self, text: str = "#", pause: float = 0.0) -> float:
+        time.sleep(pause)
         self.version += 1
         line = self.text.count("\n") // 2
         place = {"line": line, "character": 0}
@@ -292,13 +294,14 @@ def measure(name: str, command: list[str], lines: int, runs: int, files: int = 0
         for run in range(runs + 1):
             session = Session(command, root, path, text)
             try:
-                row = {"init": session.init}
+                row = {"init": session.init, "cpu init": session.server.cpu()}
                 if session.capabilities.get("textDocumentSync") and name != "bare pygls":
                     row["open"] = session.open()
+                    row["cpu open"] = session.server.cpu() - row["cpu init"]
                     time.sleep(0.3)
                     before = session.server.cpu()
-                    edits = [session.edit() for _ in range(10)]
-                    row["cpu"] = (session.server.cpu() - before) / len(edits)
+                    edits = [session.edit(pause=PAUSE) for _ in range(10)]
+                    row["cpu edit"] = (session.server.cpu() - before) / len(edits)
                     row |= session.requests()
                     values["edit"] += edits if run else []
                 row["MiB"] = session.server.memory()
@@ -306,7 +309,19 @@ def measure(name: str, command: list[str], lines: int, runs: int, files: int = 0
                 session.server.stop()
             for key, value in row.items() if run else ():  # the first run warms the caches
                 values[key].append(value)
-    order = ("init", "open", "edit", "cpu", "lens", "hint", "action", "hover", "MiB")
+    order = (
+        "init",
+        "cpu init",
+        "open",
+        "cpu open",
+        "edit",
+        "cpu edit",
+        "lens",
+        "hint",
+        "action",
+        "hover",
+        "MiB",
+    )
     cells = "  ".join(f"{key} {show(values[key])}" for key in order if values[key])
     print(f"{name}, {text.count(chr(10))} lines{f', {files} files' if files else ''}: {cells}", flush=True)
 

@@ -271,6 +271,9 @@ def _fill_fields(f: Frame, node: ast.AST, inst: Inst, args: Args) -> None:
     for name in names:
         if name in given:
             inst.attrs[name] = given[name]
+        elif f.mode == HOST:
+            factory = getattr(fields_of(inst.decl)[name], "factory", None)
+            inst.attrs[name] = call_value(f, node, factory, Args([], {})) if factory is not None else None
     if args.rest is not None or any(value.__class__.__name__ == "Star" for value in args.pos):
         return
     for hook in f.m.hooks.construct:

@@ -120,6 +120,8 @@ def _make_closure(f: Frame, decl: FunctionDecl) -> Func:
         func = Func(decl)
     else:
         func = Func(decl, f, dict(f.env) if f.loops else f.env)
+        if not f.module.frames or f.module.frames[-1] is not f:
+            f.module.frames.append(f)
         if f.loops:
             func.late = _late_names(f, decl)
     if f.mode == REGION:
@@ -139,9 +141,7 @@ def exec_functiondef(f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     return FALLS
 
 
-def define(
-    f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, decl: FunctionDecl
-) -> Value | None:
+def define(f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, decl: FunctionDecl) -> Value | None:
     """The value that a `def` binds, decorators applied."""
     heads: list[tuple[ast.expr, Value | None, Value | None]] = []
     for expr in node.decorator_list:

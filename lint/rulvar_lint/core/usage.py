@@ -36,7 +36,15 @@ _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 class Usage:
     """What the functions of one module change. Function names say who does it."""
 
-    __slots__ = ("attributes", "called", "foreign", "names", "referenced", "self_attributes")
+    __slots__ = (
+        "attributes",
+        "called",
+        "class_attributes",
+        "foreign",
+        "names",
+        "referenced",
+        "self_attributes",
+    )
 
     def __init__(self, module: Module) -> None:
         # global name -> functions that change the object or rebind the name
@@ -45,6 +53,8 @@ class Usage:
         self.attributes: dict[tuple[str, str], set[str]] = {}
         # attribute of `self` -> methods that set it or change what it holds
         self.self_attributes: dict[str, set[str]] = {}
+        # attribute of `cls` or `type(self)` -> methods that set it
+        self.class_attributes: dict[str, set[str]] = {}
         # (global name, attribute) -> functions that change `name.attribute` as a container
         self.foreign: dict[tuple[str, str], set[str]] = {}
         self.referenced: set[str] = set()
@@ -109,11 +119,7 @@ class Usage:
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr in MUTATORS:
                 self._change(func.value, local, first, name)
-            elif (
-                isinstance(func, ast.Name)
-                and func.id in ("next", "setattr", "delattr")
-                and node.args
-            ):
+            elif isinstance(func, ast.Name) and func.id in ("next", "setattr", "delattr") and node.args:
                 self._change(node.args[0], local, first, name)
 
     def _set_attribute(
@@ -123,14 +129,16 @@ class Usage:
         if isinstance(base, ast.Name):
             if base.id == first and first in ("self", "cls"):
                 self.self_attributes.setdefault(node.attr, set()).add(name)
+                if first == "cls":
+                    self.class_attributes.setdefault(node.attr, set()).add(name)
             elif base.id not in local:
                 self.attributes.setdefault((base.id, node.attr), set()).add(name)
+        elif _is_class_of_self(base, first):
+            self.class_attributes.setdefault(node.attr, set()).add(name)
         else:
             self._change(base, local, first, name)
 
-    def _change(
-        self, base: ast.expr, local: set[str] | frozenset[str], first: str, name: str
-    ) -> None:
+    def _change(self, base: ast.expr, local: set[str] | frozenset[str], first: str, name: str) -> None:
         """The object that an expression gives is changed."""
         while isinstance(base, ast.Subscript):
             base = base.value
@@ -150,9 +158,17 @@ class Usage:
         nowhere else.
         """
         return all(
-            name in _AT_IMPORT or (name in self.called and name not in self.referenced)
-            for name in functions
+            name in _AT_IMPORT or (name in self.called and name not in self.referenced) for name in functions
         )
+
+
+def _is_class_of_self(node: ast.AST, first: str) -> bool:
+    """`type(self)` or `self.__class__`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type":
+        node = node.args[0] if len(node.args) == 1 else node
+    elif isinstance(node, ast.Attribute) and node.attr == "__class__":
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == first == "self"
 
 
 def usage_of(module: Module) -> Usage:
@@ -184,9 +200,7 @@ def _is_mutated(m: Machine, module: Module, name: str, value: Value | None) -> b
         changers = set()
     if changers and not _only_at_import(m, module, changers):
         return True
-    return not isinstance(value, Inst) and _changed_elsewhere(
-        m, module, name, isinstance(value, Const)
-    )
+    return not isinstance(value, Inst) and _changed_elsewhere(m, module, name, isinstance(value, Const))
 
 
 def _defining(m: Machine, module: Module, name: str) -> Module:
@@ -195,9 +209,7 @@ def _defining(m: Machine, module: Module, name: str) -> Module:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
-                    path = m.files.find(
-                        m.absolute(module, node.module or "", node.level), module.path
-                    )
+                    path = m.files.find(m.absolute(module, node.module or "", node.level), module.path)
                     found = m.load(path, module) if path else None
                     if found is not None and found is not module:
                         return found
@@ -312,13 +324,13 @@ def class_attribute_mutated(m: Machine, owner: ClassDecl, name: str, value: Valu
     usage = usage_of(owner.module)
     if isinstance(value, Func):
         return False
+    methods = {n.name for n in owner.node.body if isinstance(n, _FunctionNode)}
     setters = usage.attributes.get((owner.name, name), set())
+    setters = setters | (usage.class_attributes.get(name, set()) & methods)
     if setters and not _only_at_import(m, owner.module, setters):
         return True
     if isinstance(value, Container):
-        changers = usage.self_attributes.get(name, set()) | usage.foreign.get(
-            (owner.name, name), set()
-        )
+        changers = usage.self_attributes.get(name, set()) | usage.foreign.get((owner.name, name), set())
         return bool(changers) and not _only_at_import(m, owner.module, changers)
     return False
 

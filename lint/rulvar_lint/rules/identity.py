@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.ancestry import ancestors, between, start_of
 from rulvar_lint.core.containers import MUTATORS
-from rulvar_lint.core.decls import walk
+from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.freevars import loop_bound, names_in
 from rulvar_lint.core.identities import canonical, identity_parts
@@ -36,7 +37,7 @@ def install(hooks: Hooks) -> None:
 def _calls(f: Frame) -> None:
     if not f.calls:
         return
-    calls = list({call.node: call for call in f.calls if call.name in _JUDGED}.values())
+    calls = list({call.node: call for call in f.calls if call.name in _JUDGED and not call.refused}.values())
     _duplicates(f, calls)
     varying: dict[ast.AST, frozenset[str]] = {}
     for call in calls:
@@ -95,9 +96,7 @@ def _changed(root: ast.AST, earlier: list[ast.AST], later: list[ast.AST], names:
             return True
     statement = next((node for node in earlier if isinstance(node, ast.stmt)), earlier[0])
     start = min(start_of(earlier[0]), start_of(statement))
-    return any(
-        not names.isdisjoint(_changes(node)) for node in between(root, start, start_of(later[0]))
-    )
+    return any(not names.isdisjoint(_changes(node)) for node in between(root, start, start_of(later[0])))
 
 
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -120,20 +119,16 @@ def _same_path(first: list[ast.AST], second: list[ast.AST]) -> bool:
     fields = (_branch_of(common, a), _branch_of(common, b))
     if isinstance(common, ast.If | ast.IfExp) and fields == ("body", "orelse"):
         return False
-    if (
-        isinstance(common, ast.Match)
-        and isinstance(a, ast.match_case)
-        and isinstance(b, ast.match_case)
-    ):
+    if isinstance(common, ast.Match) and isinstance(a, ast.match_case) and isinstance(b, ast.match_case):
         return False
     if isinstance(common, ast.Try | ast.TryStar):
         if fields[0] == "handlers" and fields[1] in ("handlers", "orelse"):
             return False
         if fields[1] == "finalbody" or fields == ("body", "handlers"):
             return True
-    return not any(
-        _leaves_block(node, parent) for node, parent in itertools.pairwise(below)
-    ) and not (_leaves_between(common, a, b))
+    return not any(_leaves_block(node, parent) for node, parent in itertools.pairwise(below)) and not (
+        _leaves_between(common, a, b)
+    )
 
 
 def _leaves_block(node: ast.AST, parent: ast.AST) -> bool:
@@ -144,8 +139,7 @@ def _leaves_block(node: ast.AST, parent: ast.AST) -> bool:
         block = getattr(parent, name, None)
         if isinstance(block, list) and node in block:
             return any(
-                isinstance(stmt, ast.Return | ast.Raise)
-                for stmt in _until_jump(block[block.index(node) :])
+                isinstance(stmt, ast.Return | ast.Raise) for stmt in _until_jump(block[block.index(node) :])
             )
     return False
 
@@ -288,7 +282,7 @@ def _calls_unknown(f: Frame, node: ast.AST) -> bool:
 def _mutated_in(loop: ast.AST) -> set[str]:
     """Names that an iteration may change without binding them."""
     found: set[str] = set()
-    for node in walk(loop):
+    for node in _outside_steps(loop):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr not in _PURE:
                 found |= _receiver(node.func.value)
@@ -298,6 +292,16 @@ def _mutated_in(loop: ast.AST) -> set[str]:
         elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
             found |= _receiver(node.value)
     return found
+
+
+def _outside_steps(loop: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a loop without the bodies of steps, whose changes are lost (RLV306)."""
+    todo = [loop]
+    while todo:
+        node = todo.pop()
+        yield node
+        is_step = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "step"
+        todo += [below for below in children(node) if not (is_step and isinstance(below, ast.Lambda))]
 
 
 def _receiver(node: ast.AST) -> set[str]:
@@ -320,9 +324,9 @@ def _runs_once(loop: ast.AST, call: ast.AST) -> bool:
         block = next((b for b in _blocks(node) if any(_contains(stmt, call) for stmt in b)), None)
         if block is None:
             body = node.body if node is loop and isinstance(node, ast.While) else []
-            return any(
-                isinstance(stmt, ast.Return | ast.Raise | ast.Break) for stmt in body
-            ) and not any(isinstance(inner, ast.Continue) for stmt in body for inner in walk(stmt))
+            return any(isinstance(stmt, ast.Return | ast.Raise | ast.Break) for stmt in body) and not any(
+                isinstance(inner, ast.Continue) for stmt in body for inner in walk(stmt)
+            )
         index = next(i for i, stmt in enumerate(block) if _contains(stmt, call))
         if isinstance(block[index], ast.Return | ast.Raise):
             return True
@@ -348,9 +352,7 @@ def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
 
 def _contains(node: ast.AST, inner: ast.AST) -> bool:
     first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0
-    return first <= getattr(inner, "lineno", 0) <= last and any(
-        found is inner for found in walk(node)
-    )
+    return first <= getattr(inner, "lineno", 0) <= last and any(found is inner for found in walk(node))
 
 
 # RLV403, RLV404

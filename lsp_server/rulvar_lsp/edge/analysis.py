@@ -7,7 +7,6 @@ is looked at next and the ones between are skipped, since nobody asks for them a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -16,19 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rulvar_lsp.edge.cassettes import CassetteChecker
+from rulvar_lsp.edge.collection import Collector
+from rulvar_lsp.edge.forecasts import Forecaster
 from rulvar_lsp.edge.uris import path_to_uri, uri_key
-from rulvar_lsp.features.cassette import unused_rows
-from rulvar_lsp.features.diagnostics import NOTICED, Finding, lint_findings, run_findings
+from rulvar_lsp.features.diagnostics import Finding, lint_findings
+from rulvar_lsp.features.forecast import Forecast, open_forecasts
 from rulvar_lsp.features.outline import (
-    Block,
     blocks,
     find_tests,
     is_test_file,
     named_functions,
 )
-from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites, static_calls
+from rulvar_lsp.features.sites import static_calls
+from rulvar_lsp.features.views import Analysis, View, look_back, too_large
 from rulvar_lsp.snapshot import Document, Recorded
-from rulvar_lsp.text import Span, Text
+from rulvar_lsp.text import Text
 
 if TYPE_CHECKING:
     from rulvar_lint import Project, RuleInfo
@@ -39,38 +40,6 @@ logger = logging.getLogger(__name__)
 MOST_CHARACTERS = 5_000_000
 # the root of files without a project: a folder that does not exist
 _NOWHERE = f"/rulvar-lsp-no-project-{os.getpid()}"
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """What a text is by itself and among the other files of its project."""
-
-    document: Document
-    findings: tuple[Finding, ...] = ()
-    calls: tuple[StaticCall, ...] | None = None  # None: the text does not parse
-    tests: tuple[Block, ...] = ()
-    workflows: tuple[Span, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """An analysis together with what the reports say."""
-
-    analysis: Analysis
-    placed: tuple[PlacedSite, ...] = ()
-    run_findings: tuple[Finding, ...] = ()
-
-    @property
-    def document(self) -> Document:
-        """The document that was looked at."""
-        return self.analysis.document
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """All findings: of the lint, and of the runs what the lint does not say already."""
-        ruled = {f.span.line for f in self.analysis.findings if f.is_rule}
-        told = [f for f in self.run_findings if f.code != NOTICED or f.span.line not in ruled]
-        return (*self.analysis.findings, *told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +69,13 @@ class _Viewed:
     task: asyncio.Future[View]
 
 
+@dataclass(slots=True)
+class _Forecasted:
+    view: View
+    tapes: int
+    task: asyncio.Future[tuple[Forecast, ...]]
+
+
 class Analyst:
     """Looks at documents of a session."""
 
@@ -113,6 +89,10 @@ class Analyst:
         self._workflows: dict[str, frozenset[str]] = {}
         self._jobs: dict[str, _Job] = {}
         self._views: dict[str, _Viewed] = {}
+        self._collector = Collector(self._submit)
+        self._forecasts: dict[str, _Forecasted] = {}
+        self._forecaster = Forecaster()  # of the worker thread
+        self._tapes = 0  # grows when cassettes change
         self.revision = 0
         self.faults: dict[str, str] = {}  # project root -> what is wrong with its configuration
 
@@ -124,8 +104,20 @@ class Analyst:
         key = uri_key(document.uri)
         known = self._views.get(key)
         if known is None or known.analysis is not analysis or known.recorded is not recorded:
-            task = self._submit(_view, analysis, recorded)
+            task = self._submit(look_back, analysis, recorded)
             known = self._views[key] = _Viewed(analysis, recorded, task)
+        return await asyncio.shield(known.task)
+
+    async def forecasts(self, view: View) -> tuple[Forecast, ...]:
+        """What the calls of a document will be served of which no run of this text is known."""
+        root = self._place(view.document).root
+        if root == _NOWHERE or not view.analysis.calls:
+            return ()
+        key = uri_key(view.document.uri)
+        known = self._forecasts.get(key)
+        if known is None or known.view is not view or known.tapes != self._tapes:
+            task = self._submit(self._forecast, view, root, self._session.documents)
+            known = self._forecasts[key] = _Forecasted(view, self._tapes, task)
         return await asyncio.shield(known.task)
 
     async def _analysis(self, document: Document, fresh: bool) -> Analysis:
@@ -134,7 +126,9 @@ class Analyst:
         if job is None or job.document is not document or (fresh and job.revision != self.revision):
             if job is not None:
                 job.task.cancel()  # of no effect once the worker has begun with it
+            self._collector.wait()
             task = self._submit(self._look, document, self._place(document))
+            task.add_done_callback(lambda _: self._collector.worked())
             job = self._jobs[key] = _Job(document, self.revision, task)
         try:
             return await asyncio.shield(job.task)
@@ -153,13 +147,26 @@ class Analyst:
         key = uri_key(document.uri)
         self._jobs.pop(key, None)
         self._views.pop(key, None)
+        self._forecasts.pop(key, None)
         self.revision += 1
         self._submit(self._drop, document.uri, self._place(document))
+
+    def folders_changed(self) -> None:
+        """Workspace folders came or went: files may belong to another project now."""
+        self._jobs.clear()
+        self._views.clear()
+        self.revision += 1
 
     def changed_on_disk(self, paths: list[str], *, configuration: bool = False) -> None:
         """Files were changed by others; `configuration` also makes new projects."""
         self.revision += 1
         self._submit(self._invalidate, paths, configuration)
+
+    async def notice_cassettes(self, certain: bool = False) -> bool:
+        """Take cassettes as they are now; says whether one has changed that forecasts rest on."""
+        changed: bool = await asyncio.shield(self._submit(self._forecaster.changed))
+        self._tapes += changed or certain
+        return changed or certain
 
     async def rule_info(self, code: str) -> RuleInfo | None:
         """What is known about a rule, None for a code that is none."""
@@ -194,14 +201,10 @@ class Analyst:
         name = "".join(c if c.isalnum() else "_" for c in document.uri)
         return Place(_NOWHERE, f"{_NOWHERE}/{name[-100:]}/{os.path.basename(path or 'untitled.py')}")
 
-    def warm_up(self) -> None:
-        """Import what the first look needs, while the client is busy with its own start."""
-        self._submit(_import_the_lint)
-
     # -- in the worker --------------------------------------------------------------------------
     def _look(self, document: Document, place: Place) -> Analysis:
         if len(document.text.source) > MOST_CHARACTERS:
-            return Analysis(document)
+            return Analysis(document, (too_large(document, MOST_CHARACTERS),))
         if document.language != "python":
             return Analysis(document, self._cassette_findings(document))
         path = place.path
@@ -251,7 +254,15 @@ class Analyst:
             logger.exception("the lint failed on %s", document.uri)
             return None
         findings = lint_findings(document, found, place.absolute)
-        return _view(Analysis(document, findings, calls, find_tests(outline)), recorded)
+        return look_back(Analysis(document, findings, calls, find_tests(outline)), recorded)
+
+    def _forecast(self, view: View, root: str, opened: tuple[Document, ...]) -> tuple[Forecast, ...]:
+        try:
+            found = self._forecaster.forecast(view.document, view.analysis.calls or (), root, opened)
+        except Exception:
+            logger.exception("forecasting %s failed", view.document.uri)
+            return ()
+        return open_forecasts(found, view.placed)
 
     def _cassette_findings(self, document: Document) -> tuple[Finding, ...]:
         checker = self._cassettes.setdefault(document.uri, CassetteChecker())
@@ -315,39 +326,7 @@ def _retrieve(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
-def _view(analysis: Analysis, recorded: Recorded) -> View:
-    document = analysis.document
-    if document.path is None:
-        return View(analysis)
-    if document.language != "python":
-        return View(analysis, run_findings=unused_findings(document, recorded))
-    calls = recorded.calls_in.get(document.path, ())
-    placed = place_sites(document.text, calls, analysis.calls) if calls else ()
-    ran = recorded.tests_in.get(document.path, ())
-    noticed = recorded.noticed_in.get(document.path, ())
-    return View(analysis, placed, run_findings(document, placed, analysis.tests, ran, noticed))
-
-
-def unused_findings(document: Document, recorded: Recorded) -> tuple[Finding, ...]:
-    """Rows that no test needs any more."""
-    return tuple(
-        Finding(
-            span=Span(line, 0, line, len(document.text.line(line))),
-            code="cassette-unused",
-            severity="hint",
-            message="no test that replays this cassette was served this row",
-            unnecessary=True,
-        )
-        for line in unused_rows(document, recorded)
-    )
-
-
 def _rule_info(code: str) -> RuleInfo | None:
     from rulvar_lint import rule_info
 
     return rule_info(code)
-
-
-def _import_the_lint() -> None:
-    with contextlib.suppress(ImportError):
-        import rulvar_lsp.report  # noqa: F401

@@ -14,7 +14,8 @@ from rulvar_lsp.features.action_kinds import FIX_ALL
 from rulvar_lsp.features.cassette import Link, cassette_links, row_markdown, served_rows
 from rulvar_lsp.features.definition import rows_at
 from rulvar_lsp.features.diagnostics import span_of
-from rulvar_lsp.features.hover import HoverText, hover
+from rulvar_lsp.features.forecast import forecast_markdown
+from rulvar_lsp.features.hover import RULE, HoverText, hover
 from rulvar_lsp.features.inlay_hints import hints
 from rulvar_lsp.features.lenses import Lens, lenses, tests_through, workflow_lenses
 from rulvar_lsp.features.machines import Machine, diagram, machines, transition_markdown
@@ -62,7 +63,10 @@ class Answers:
     async def _hints(self, document: Document, first: int, last: int) -> list[lsp.InlayHint]:
         view = await view_of(self._bench, document)
         convert = self._bench.convert
-        return [convert.hint(document, hint) for hint in hints(view.placed, first, last)]
+        return [
+            convert.hint(document, hint)
+            for hint in hints(view.placed, await self._bench.analyst.forecasts(view), first, last)
+        ]
 
     async def resolve_hint(self, hint: lsp.InlayHint) -> lsp.InlayHint:
         """Add the tooltip."""
@@ -71,12 +75,12 @@ class Answers:
         if document is None or document.version != data.get("version"):
             return hint
         view = await view_of(self._bench, document)
-        for placed in view.placed:
-            if (placed.span.end_line, placed.span.end_column) == (
-                data.get("line"),
-                data.get("column"),
-            ):
-                hint.tooltip = self._bench.convert.markup(site_markdown(placed))
+        place = (data.get("line"), data.get("column"))
+        blocks = [site_markdown(p) for p in view.placed if (p.span.end_line, p.span.end_column) == place]
+        forecasts = await self._bench.analyst.forecasts(view)
+        blocks += [forecast_markdown(f) for f in forecasts if (f.span.end_line, f.span.end_column) == place]
+        if blocks:
+            hint.tooltip = self._bench.convert.markup(RULE.join(blocks))
         return hint
 
     def code_lens(self, params: lsp.CodeLensParams) -> Awaitable[list[lsp.CodeLens]] | None:
@@ -97,7 +101,7 @@ class Answers:
         if not is_test_file(document.path):
             return await self._workflow_lenses(document)
         recorded = self._bench.session.recorded.tests_in.get(document.path, ())
-        found = lenses(document, find_tests(self._outline(document)), recorded)
+        found = lenses(document, find_tests(self._outline(document)), recorded, self._bench.session.trusted)
         return [self._bench.convert.lens(document, lens) for lens in found]
 
     async def _workflow_lenses(self, document: Document) -> list[lsp.CodeLens]:
@@ -196,7 +200,8 @@ class Answers:
             )
         rules = {f.code for f in view.findings if f.is_rule and f.span.contains(line, column)}
         infos = {code: await self._bench.analyst.rule_info(code) for code in rules}
-        found = hover(line, column, view.placed, view.findings, infos.get)
+        forecasts = await self._bench.analyst.forecasts(view)
+        found = hover(line, column, view.placed, forecasts, view.findings, infos.get)
         return self._bench.convert.hover(document, found) if found is not None else None
 
     def code_action(self, params: lsp.CodeActionParams) -> Awaitable[list[Any]] | None:
@@ -250,7 +255,7 @@ class Answers:
 
     async def _definition(self, document: Document, line: int, column: int) -> list[lsp.Location]:
         view = await view_of(self._bench, document)
-        places = rows_at(line, column, view.placed)
+        places = rows_at(line, column, view.placed, await self._bench.analyst.forecasts(view))
         places += [(link.path, 0) for link in self._links(document) if link.span.contains(line, column)]
         return [self._bench.convert.location(p, Span(n, 0, n, 0)) for p, n in places]
 

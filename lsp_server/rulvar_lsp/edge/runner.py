@@ -12,9 +12,8 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import shutil
+import re
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ Status = Literal["passed", "failed", "cancelled", "timeout", "error"]
 OUTPUT_LIMIT = 64 * 1024
 _GRACE_SECONDS = 1.0
 _PYTEST_USAGE = 4
+_NO_PYTEST = re.compile(r"No module named '?pytest'?\s*\Z")
 _PYTEST_NO_TESTS = 5
 
 
@@ -39,6 +39,7 @@ class Request:
     interpreter: str
     pytest_args: tuple[str, ...] = ()
     timeout_seconds: float = 300.0
+    record: bool = False  # calls go out live and replace what the cassette fixture had recorded
 
     @property
     def report_path(self) -> str:
@@ -55,7 +56,7 @@ class Request:
     def arguments(self) -> list[str]:
         """What pytest is given."""
         return [
-            "--rulvar-replay=strict",
+            "--rulvar-record=all" if self.record else "--rulvar-replay=strict",
             f"--rulvar-report={self.report_path}",
             "--color=no",
             *self.pytest_args,
@@ -83,11 +84,13 @@ def find_interpreter(root: str, setting: str, environ: Mapping[str, str]) -> str
     """Return the project's interpreter: the setting, the project's virtual environment,
     `VIRTUAL_ENV`, then `python3` on PATH. None when there is none.
     """
+    from shutil import which
+
     if setting:
         path = os.path.expanduser(setting)
         if os.path.dirname(path):
             return os.path.join(root, path)
-        return shutil.which(path)
+        return which(path)
     binary = os.path.join("Scripts", "python.exe") if os.name == "nt" else os.path.join("bin", "python")
     candidates = [os.path.join(root, name, binary) for name in (".venv", "venv")]
     if environ.get("VIRTUAL_ENV"):
@@ -95,7 +98,7 @@ def find_interpreter(root: str, setting: str, environ: Mapping[str, str]) -> str
     for candidate in candidates:
         if os.access(candidate, os.X_OK):
             return candidate
-    return shutil.which("python3") or shutil.which("python")
+    return which("python3") or which("python")
 
 
 @dataclass(slots=True)
@@ -116,9 +119,11 @@ class Run:
 
     async def finish(self, tick: Callable[[float], None] = lambda seconds: None) -> Result:
         """Run to the end and return how it went; never raises for what the child does."""
+        from tempfile import NamedTemporaryFile
+
         request = self.request
         started = time.monotonic()
-        with tempfile.NamedTemporaryFile(prefix="rulvar-run-") as output:
+        with NamedTemporaryFile(prefix="rulvar-run-") as output:
             try:
                 make_cache_folder(os.path.dirname(request.report_path))
                 self.process = await self._start(output)
@@ -188,7 +193,7 @@ class Run:
             return self._result("timeout", limit, text, started)
         if code == 0:
             return self._result("passed", _last_line(text) or "passed", text, started)
-        if code == 1:
+        if code == 1 and not _NO_PYTEST.search(text):
             return self._result("failed", _last_line(text) or "failed", text, started)
         return self._result("error", _explain(code, text, self.request.interpreter), text, started)
 
@@ -238,7 +243,7 @@ def _explain(code: int | None, text: str, interpreter: str) -> str:
             f"rulvar is not installed for {interpreter}, which runs the tests; "
             "install it there or set rulvar.interpreter"
         )
-    if "No module named pytest" in text:
+    if _NO_PYTEST.search(text):
         return f"pytest is not installed for {interpreter}; install it or set rulvar.interpreter"
     if code == _PYTEST_NO_TESTS:
         return "pytest collected no test here"

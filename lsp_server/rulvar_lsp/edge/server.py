@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
+import importlib
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -17,6 +18,7 @@ from pygls.protocol import default_converter
 
 from rulvar_lsp.edge.capabilities import NAME, server_capabilities
 from rulvar_lsp.edge.client import Client
+from rulvar_lsp.edge.collection import hold_back
 from rulvar_lsp.edge.logs import ClientLog
 from rulvar_lsp.edge.protocol import RulvarProtocol
 from rulvar_lsp.edge.session import Session
@@ -29,9 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Each look at a file leaves a syntax tree behind, which has cycles. Rarer collections are a little faster and let
-# tens of megabytes of them pile up; measured with `tests/bench/bench_lsp.py --memory`.
-_GC_THRESHOLDS = (5_000, 5, 5)
+_ENDING = [int(getattr(signal, name)) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_FIRST_LOOK = ("rulvar_lsp.edge.workbench", "rulvar_lsp.report", "rulvar_lint.project")
 
 
 class RulvarServer(LanguageServer):
@@ -77,7 +78,6 @@ class RulvarServer(LanguageServer):
         self.workbench = Workbench(self.version, self.session, self.protocol, self.session.settings)
         self.workbench.watcher.watch_parent(process_id)
         self.protocol.handlers |= self.workbench.handlers()
-        self.workbench.analyst.warm_up()
 
     def _shutdown(self, params: object) -> None:
         self.protocol.state = "shutdown"
@@ -96,9 +96,13 @@ class RulvarServer(LanguageServer):
     async def serve(self, stdin: BinaryIO, stdout: BinaryIO) -> int:
         """Talk to the client until it leaves; return the exit code."""
         loop = asyncio.get_running_loop()
-        gc.set_threshold(*_GC_THRESHOLDS)
+        preload()
+        hold_back()
         self._stopped = asyncio.Event()
         loop.set_exception_handler(_log_loop_error)
+        for number in _ENDING:
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not on every platform
+                loop.add_signal_handler(number, self._leave, 128 + number)
         with ClientLog(self.protocol, loop):
             inbox = Inbox(stdin, lambda: _wake(loop, self.protocol.drain))
             self.protocol.connect(inbox, stdout)
@@ -128,6 +132,13 @@ def _wake(loop: asyncio.AbstractEventLoop, drain: Callable[[], None]) -> None:
 
 def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     logger.error("%s", context.get("message"), exc_info=context.get("exception"))
+
+
+def preload() -> None:
+    """Import what the first look at a file needs: a file is opened as soon as the client has been answered."""
+    for name in _FIRST_LOOK:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 def run(version: str, reader: BinaryIO, writer: BinaryIO) -> int:

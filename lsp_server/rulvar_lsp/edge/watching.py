@@ -68,6 +68,7 @@ class Watcher:
             self._bench.analyst.changed_on_disk(sources)
             self._bench.documents.refresh_all()
         await self._bench.look_for_reports()
+        await self._look_at_cassettes(any(path.endswith(".jsonl") for path in paths))
 
     async def _look_on(self) -> None:
         watched = self._bench.session.client.can_watch
@@ -79,8 +80,13 @@ class Watcher:
             try:
                 self._look_at_configurations()
                 await self._bench.look_for_reports()
+                await self._look_at_cassettes()
             except Exception:
                 logger.exception("looking for changed files failed")
+
+    async def _look_at_cassettes(self, certain: bool = False) -> None:
+        if await self._bench.analyst.notice_cassettes(certain):
+            self._bench.refresh_results()
 
     def _look_at_configurations(self) -> None:
         now = {}

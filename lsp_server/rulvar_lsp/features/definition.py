@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rulvar_lsp.features.forecast import Forecast
 from rulvar_lsp.features.sites import PlacedSite
 
 
-def rows_at(line: int, column: int, placed: Iterable[PlacedSite]) -> list[tuple[str, int]]:
+def rows_at(
+    line: int, column: int, placed: Iterable[PlacedSite], forecasts: Iterable[Forecast] = ()
+) -> list[tuple[str, int]]:
     """Return (absolute path, line from 0) of the rows that belong to the call here, without
     doubles.
 
@@ -25,4 +28,7 @@ def rows_at(line: int, column: int, placed: Iterable[PlacedSite]) -> list[tuple[
                 rows[recorded.test.absolute(call.cassette), call.row - 1] = None
             elif nearest is not None and nearest.cassette:
                 rows[recorded.test.absolute(nearest.cassette), nearest.row - 1] = None
+    for forecast in forecasts:
+        if forecast.path is not None and forecast.row is not None and forecast.span.contains(line, column):
+            rows[forecast.path, forecast.row - 1] = None
     return list(rows)

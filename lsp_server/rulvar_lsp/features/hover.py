@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rulvar_lsp.features.diagnostics import Finding
+from rulvar_lsp.features.forecast import Forecast, forecast_markdown
 from rulvar_lsp.features.recorded import site_markdown
 from rulvar_lsp.features.sites import PlacedSite
 from rulvar_lsp.text import Span
 
 if TYPE_CHECKING:
     from rulvar_lint import RuleInfo
+
+RULE = "\n\n---\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +30,11 @@ def hover(
     line: int,
     column: int,
     placed: Iterable[PlacedSite],
+    forecasts: Iterable[Forecast],
     findings: Iterable[Finding],
     rule_of: Callable[[str], RuleInfo | None],
 ) -> HoverText | None:
-    """Return what the reports say of a call here, and what the rule of a finding here means."""
+    """Return what the reports or the text say of a call here, and what the rule of a finding here means."""
     blocks: list[str] = []
     span: Span | None = None
     for finding in findings:
@@ -43,7 +47,11 @@ def hover(
         if site.span.contains(line, column):
             blocks.append(site_markdown(site))
             span = span or site.span
-    return HoverText("\n\n---\n\n".join(blocks), span) if span is not None else None
+    for forecast in forecasts:
+        if forecast.span.contains(line, column):
+            blocks.append(forecast_markdown(forecast))
+            span = span or forecast.span
+    return HoverText(RULE.join(blocks), span) if span is not None else None
 
 
 def rule_markdown(rule: RuleInfo) -> str:

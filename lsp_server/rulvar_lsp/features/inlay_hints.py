@@ -1,10 +1,11 @@
-"""Inlay hints: the recorded truth beside each call."""
+"""Inlay hints: the recorded truth beside each call, or what the text lets one expect."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rulvar_lsp.features.forecast import Forecast
 from rulvar_lsp.features.recorded import site_label
 from rulvar_lsp.features.sites import PlacedSite
 
@@ -16,14 +17,16 @@ class Hint:
     line: int
     column: int
     label: str
-    stale: bool
-    site: PlacedSite
 
 
-def hints(placed: Iterable[PlacedSite], first: int, last: int) -> tuple[Hint, ...]:
-    """Return the hints of the lines `first` to `last`."""
+def hints(
+    placed: Iterable[PlacedSite], forecasts: Iterable[Forecast], first: int, last: int
+) -> tuple[Hint, ...]:
+    """Return the hints of the lines `first` to `last`, one for each call."""
+    labels = {(p.span.end_line, p.span.end_column): site_label(p) for p in placed}
+    for forecast in forecasts:
+        place = (forecast.span.end_line, forecast.span.end_column)
+        labels[place] = f"{labels[place]}, {forecast.label}" if place in labels else forecast.label
     return tuple(
-        Hint(p.span.end_line, p.span.end_column, site_label(p), p.stale, p)
-        for p in placed
-        if first <= p.span.end_line <= last
+        Hint(line, column, label) for (line, column), label in sorted(labels.items()) if first <= line <= last
     )

@@ -31,6 +31,7 @@ class StaticCall:
 
     span: Span
     function: str = ""
+    kind: str = "agent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def static_calls(outline: Sequence[Block], spans: Iterable[CtxCallSpan]) -> tupl
             before = (functions[n] for n in range(bisect_right(starts, line) - 1, -1, -1))
             name = next((block.name for block in before if line <= block.last_line), "")
             place = Span(line, span.column - 1, span.end_line - 1, span.end_column - 1)
-            found.append(StaticCall(place, name.rpartition("::")[2]))
+            found.append(StaticCall(place, name.rpartition("::")[2], span.kind))
     return tuple(found)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from rulvar.contracts.outcome import Dropped, Settled
 from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Branch, Place
+from rulvar.engine.control import unwrapped
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.errors import AgentCallError, BudgetExhaustedError, ConfigError, ControlFlow
@@ -103,10 +104,11 @@ class _Group:
         thunk = self._thunks[number]
         try:
             self._end(number, await (thunk() if callable(thunk) else thunk))
-        except (KeyboardInterrupt, SystemExit) as error:
-            self._end(number, error)
+        except (KeyboardInterrupt, SystemExit) as left:
+            self._end(number, left)
             raise
-        except BaseException as error:
+        except BaseException as raised:
+            error = unwrapped(raised)
             if not isinstance(error, asyncio.CancelledError):
                 self._failed(error, number)
             self._end(number, error)
