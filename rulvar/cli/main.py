@@ -78,11 +78,11 @@ def _discard(number: int) -> None:
 
 def _dispatch(words: list[str]) -> int:
     from rulvar.cli.terminal import OutputLostError, Terminal
-    from rulvar.cli.verbs import find_verb, show_help
+    from rulvar.cli.verbs import find_verb, is_help, show_help
 
     terminal = Terminal(json_output="--json" in words)
     try:
-        if not words or words[0] in ("-h", "--help", "help"):
+        if is_help(words):
             return show_help(terminal, words)
         verb, rest = find_verb(words)
         return verb.run(rest, terminal)

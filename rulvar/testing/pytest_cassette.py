@@ -153,7 +153,7 @@ class PytestCassette(os.PathLike[str]):
                 f"{self.path}: record mode {self.record_mode} needs the live adapters: cassette.adapters(adapter)",
                 data={"cassette": str(self.path)},
             )
-        return [item if isinstance(item, Adapter) else item() for item in live]
+        return [item() if callable(item) and not isinstance(item, Adapter) else item for item in live]
 
     def _is_of_this_run(self) -> bool:
         """Whether another test of this pytest run has recorded the cassette: it is then continued."""

@@ -35,6 +35,7 @@ from rulvar.testing.report import (
     site_digest,
     write_report,
 )
+from rulvar.testing.row_use import row_use
 from rulvar.testing.strict import NetworkGuard, admit_offline, engines_made, refuse_live_calls
 
 if TYPE_CHECKING:
@@ -259,20 +260,8 @@ class ReplaySession:
 
     def unused_rows(self) -> dict[str, list[int]]:
         """Return, per cassette, the lines that no test used; cassettes of failed tests are left out."""
-        served: dict[str, set[int]] = {}
-        rows: dict[str, set[int]] = {}
-        cut_short: set[str] = set()
-        for _, test in self._tests:
-            for cassette in test.cassettes:
-                served.setdefault(cassette.path, set()).update(cassette.served)
-                rows.setdefault(cassette.path, set()).update(cassette.served, cassette.unused)
-                if test.outcome != "passed":
-                    cut_short.add(cassette.path)
-            for call in test.calls:
-                if call.cassette is not None and call.row is not None:  # recorded by this very run
-                    served.setdefault(call.cassette, set()).add(call.row)
-        left = {path: sorted(rows[path] - served[path]) for path in sorted(rows) if path not in cut_short}
-        return {path: lines for path, lines in left.items() if lines}
+        uses = row_use(test for _, test in self._tests)
+        return {path: use.unused for path, use in sorted(uses.items()) if use.unused and not use.failed}
 
     # -- strict replay -------------------------------------------------------------------
 

@@ -211,6 +211,7 @@ class ReplayAdapter:
             former = former_request_hash(request)
             if former is not None:
                 claim = self.tape.claim(self.id, former)
+                digest = former if claim.occurrences else digest
         if claim.row is not None:
             return ReplayStream(self.tape.cassette, digest, claim, signal)
         if self.on_miss == "passthrough" and self._live is not None:
