@@ -74,6 +74,8 @@ def test_the_extension_holds_inside_the_extension_host(drive: Any) -> None:
     ]
     assert seen["workflow"] == "1 hit, 1 miss in 1 test"
     assert seen["cassette"] == ["cassette-row"]
+    assert seen["forecast"] == ["will hit row 2", "will miss"]
+    assert seen["record"] == "rulvar.record"
 
 
 def test_the_example_project_makes_the_picture_of_the_readme(drive: Any, project: Path, bench: Any) -> None:
