@@ -32,6 +32,12 @@ _MAX_TEXT = 500
 _SHORTEST_SECRET = 4
 _CUT = "..."
 _COUNT = re.compile(r"[\t ]*([0-9]+)[\t ]*")
+_KINDS = (
+    (500, "the provider failed"),
+    (400, "the provider refused the request"),
+    (300, "the provider sends requests elsewhere, which is not followed: check base_url="),
+    (0, "the provider gave no answer"),
+)
 _LIMITS: Mapping[str, str] = {
     f"x-ratelimit-limit-{header}": name
     for header, name in {
@@ -71,7 +77,7 @@ def status_fault(
         text: what the provider says of it, None when it says nothing.
         secrets: texts that must not be shown.
     """
-    own = _TEXTS.get(status, "the provider failed" if status >= 500 else "the provider refused the request")
+    own = _TEXTS.get(status) or next(text for least, text in _KINDS if status >= least)
     said = None if status in _PRIVATE else provider_text(text, secrets)
     data: dict[str, Any] = {"kind": "rate-limit" if status == 429 else "transport"}
     if status == 429:
