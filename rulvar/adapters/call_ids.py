@@ -27,18 +27,17 @@ class CallIds:
         self._theirs: dict[str, str] = {}
         self._ours: dict[str, str] = {}
 
-    def ours(self, theirs: str) -> str:
-        """Return our id of a provider's call, minting one at first sight."""
-        known = self._ours.get(theirs)
-        if known is not None:
-            return known
-        minted = self._mint()
-        self._pair(minted, theirs)
-        return minted
+    def begin(self, theirs: str | None = None) -> str:
+        """Return our id of a call that begins.
 
-    def fresh(self) -> str:
-        """Return our id of a call that its provider gave none."""
-        return self._mint()
+        Args:
+            theirs: the provider's id of it. One that an earlier call has already, and one that is missing,
+                cannot tell calls apart: such a call is known by our id alone.
+        """
+        minted = self._mint()
+        if theirs and theirs not in self._ours:
+            self._pair(minted, theirs)
+        return minted
 
     def theirs(self, ours: str) -> str:
         """Return the provider's id of one of our calls."""

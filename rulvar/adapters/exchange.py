@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Protocol
@@ -27,6 +28,7 @@ __all__ = ["Answer", "AnswerDecoder", "Exchange", "parse_arguments"]
 
 MAX_WHOLE_ANSWER = 256 * 1024 * 1024
 DONE = "[DONE]"
+_MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9.+-]{1,60}")
 DRAIN_S = 0.25
 """How long the rest of a finished answer is waited for, so that its connection can be used again."""
 
@@ -79,7 +81,17 @@ class Exchange:
         secrets: gives the texts that no provider may tell back.
     """
 
-    __slots__ = ("_build", "_decoder", "_events", "_fault", "_opening", "_secrets", "_signal")
+    __slots__ = (
+        "_build",
+        "_decoder",
+        "_events",
+        "_fault",
+        "_heard",
+        "_kind",
+        "_opening",
+        "_secrets",
+        "_signal",
+    )
 
     def __init__(
         self,
@@ -96,6 +108,7 @@ class Exchange:
         self._fault = fault
         self._signal = signal
         self._secrets = secrets
+        self._kind, self._heard = "", False
         self._events = self._run()
 
     def __aiter__(self) -> AsyncIterator[ChatEvent]:
@@ -132,7 +145,13 @@ class Exchange:
                 return
             body = None if terminal is not None else self._decoder.next_body(body)
             if body is None:
-                yield terminal or StreamError(error=broken_stream("it ended before the answer did"))
+                yield terminal or StreamError(error=broken_stream(self._early_end()))
+
+    def _early_end(self) -> str:
+        kind = self._kind.partition(";")[0].strip().lower()
+        if self._heard or kind == "text/event-stream" or not _MEDIA_TYPE.fullmatch(kind):
+            return "it ended before the answer did"
+        return f"it is {kind} and no event stream; is base_url= the address of the API?"
 
     def _clean(self, event: ChatEvent) -> ChatEvent:
         """Mask the secrets in a failure that came inside the answer."""
@@ -173,7 +192,8 @@ class Exchange:
 
     async def _decode(self, answer: Answer, chunks: AsyncIterator[bytes]) -> AsyncGenerator[ChatEvent, None]:
         decoder = self._decoder
-        whole = "json" in str(answer.headers.get("content-type") or "").lower()
+        self._kind = str(answer.headers.get("content-type") or "")
+        whole = "json" in self._kind.lower()
         sse, body, done, order = SseDecoder(), bytearray(), False, CallOrder()
         while not done:
             try:
@@ -198,6 +218,7 @@ class Exchange:
                     if provider_event is _END:
                         done = True
                         break
+                    self._heard = True
                     for event in order.pass_on(decoder.feed(provider_event)):
                         if isinstance(event, TERMINAL_EVENTS):
                             await _drain(chunks)

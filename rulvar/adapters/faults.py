@@ -31,7 +31,22 @@ MAX_RETRY_AFTER_MS = 2**31 - 1
 _MAX_TEXT = 500
 _SHORTEST_SECRET = 4
 _CUT = "..."
-_SECONDS = re.compile(r"[\t ]*([0-9]+)[\t ]*")
+_COUNT = re.compile(r"[\t ]*([0-9]+)[\t ]*")
+_KINDS = (
+    (500, "the provider failed"),
+    (400, "the provider refused the request"),
+    (300, "the provider sends requests elsewhere, which is not followed: check base_url="),
+    (0, "the provider gave no answer"),
+)
+_LIMITS: Mapping[str, str] = {
+    f"x-ratelimit-limit-{header}": name
+    for header, name in {
+        "requests": "requestsPerMinute",
+        "tokens": "tokensPerMinute",
+        "input-tokens": "inputTokensPerMinute",
+        "output-tokens": "outputTokensPerMinute",
+    }.items()
+}
 _PRIVATE = (401, 403, 407)
 _TEXTS: Mapping[int, str] = {
     400: "the provider refused the request",
@@ -62,7 +77,7 @@ def status_fault(
         text: what the provider says of it, None when it says nothing.
         secrets: texts that must not be shown.
     """
-    own = _TEXTS.get(status, "the provider failed" if status >= 500 else "the provider refused the request")
+    own = _TEXTS.get(status) or next(text for least, text in _KINDS if status >= least)
     said = None if status in _PRIVATE else provider_text(text, secrets)
     data: dict[str, Any] = {"kind": "rate-limit" if status == 429 else "transport"}
     if status == 429:
@@ -74,6 +89,8 @@ def status_fault(
         }
         if buckets:
             data["buckets"] = buckets
+        if limits := _reported_limits(headers):
+            data["reportedLimits"] = limits
     elif status >= 500 and (wait := retry_after_ms(headers)) is not None:
         data["retryAfterMs"] = wait
     data["status"] = status
@@ -142,11 +159,21 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 def retry_after_ms(headers: Mapping[str, str]) -> int | None:
     """Return how long a provider asks to wait; only whole seconds and ``retry-after-ms`` are understood."""
     millis = headers.get("retry-after-ms")
-    if millis is not None and (found := _SECONDS.fullmatch(millis)):
+    if millis is not None and (found := _COUNT.fullmatch(millis)):
         return _bounded(found[1], 1)
     seconds = headers.get("retry-after")
-    found = None if seconds is None else _SECONDS.fullmatch(seconds)
+    found = None if seconds is None else _COUNT.fullmatch(seconds)
     return None if found is None else _bounded(found[1], 1000)
+
+
+def _reported_limits(headers: Mapping[str, str]) -> dict[str, int]:
+    """Return the limits per minute that a provider tells of; what is no count is left out."""
+    limits: dict[str, int] = {}
+    for header, name in _LIMITS.items():
+        found = _COUNT.fullmatch(headers.get(header, ""))
+        if found and len(found[1]) < 16:
+            limits[name] = int(found[1])
+    return limits
 
 
 def _bounded(digits: str, factor: int) -> int:

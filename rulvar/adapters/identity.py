@@ -1,4 +1,4 @@
-"""Who is asked: the id of an adapter, the part of a model reference before the first colon; and one of its models."""
+"""Who is asked: the id of an adapter, the part of a model reference before the first colon; where; and one of its models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from rulvar.errors import ConfigError
 
-__all__ = ["BoundModel", "check_adapter_id"]
+__all__ = ["BoundModel", "check_adapter_id", "check_base_url"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +34,17 @@ def check_adapter_id(adapter_id: object) -> str:
     raise ConfigError(
         f"id: expected a nonempty text without a colon, got {adapter_id!r}", data={"field": "id"}
     )
+
+
+def check_base_url(address: object) -> None:
+    """Check the address of an endpoint; None is the provider's own.
+
+    Raises:
+        ConfigError: it is no http address.
+    """
+    if address is not None and not str(address).lower().startswith(("http://", "https://")):
+        raise ConfigError(
+            "base_url: expected an address that begins with http:// or https://, for instance "
+            "'http://localhost:11434/v1'",
+            data={"field": "base_url"},
+        )

@@ -101,9 +101,15 @@ class SdkClients:
         if self._transport is not None:
             http["transport"] = bridged(self._transport, module.DefaultAsyncHttpxClient)
         try:
-            return self._make(module)(
-                http_client=module.DefaultAsyncHttpxClient(**http), max_retries=0, **self._options
-            )
+            http_client = module.DefaultAsyncHttpxClient(**http)
+        except Exception as error:  # its text may hold the password of a proxy
+            raise ConfigError(
+                f"the HTTP client of the {self._sdk} SDK cannot be made ({type(error).__name__}): check the proxies "
+                "and certificates that the environment names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE)",
+                data={"field": "environment"},
+            ) from None
+        try:
+            return self._make(module)(http_client=http_client, max_retries=0, **self._options)
         except Exception as error:
             raise ConfigError(
                 f"the {self._sdk} client cannot be made ({type(error).__name__}); give api_key= or set "

@@ -13,7 +13,7 @@ from rulvar.adapters.anthropic.encode import FAMILY, encode_request
 from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.catalogue import ModelFacts, anthropic_facts, facts_with
 from rulvar.adapters.exchange import Exchange
-from rulvar.adapters.identity import BoundModel, check_adapter_id
+from rulvar.adapters.identity import BoundModel, check_adapter_id, check_base_url
 from rulvar.adapters.sdk import SdkClients, sdk_fault
 from rulvar.contracts.capabilities import ModelCaps, ModelPricing
 from rulvar.contracts.messages import ChatRequest, ToolContract
@@ -64,6 +64,7 @@ class AnthropicAdapter:
         client: Any = None,
     ) -> None:
         self.id = check_adapter_id(id)
+        check_base_url(base_url)
         self.default_model, self.max_cost_micros = model, max_cost_micros
         self._models: dict[str, ModelFacts] = {
             name: facts_with(anthropic_facts(name), caps, f"models[{name!r}]")

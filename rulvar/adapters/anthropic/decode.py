@@ -41,6 +41,7 @@ _REASONS = {
     "refusal": "refusal",
 }
 _RETAINED = ("thinking", "redacted_thinking")
+_WRITES = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
 _STOP_DETAILS = ("type", "category", "explanation")
 
 
@@ -56,9 +57,8 @@ def decode_usage(raw: Mapping[str, Any]) -> Usage:
     read = count_of(raw, "cache_read_input_tokens", default=0)
     split = raw.get("cache_creation")
     five = hour = None
-    if isinstance(split, Mapping):
-        five = count_of(split, "ephemeral_5m_input_tokens", default=0)
-        hour = count_of(split, "ephemeral_1h_input_tokens", default=0)
+    if isinstance(split, Mapping) and any(split.get(name) is not None for name in _WRITES):
+        five, hour = (count_of(split, name, default=0) for name in _WRITES)
     written = count_of(raw, "cache_creation_input_tokens", default=(five or 0) + (hour or 0))
     agrees = five is not None and hour is not None and five + hour == written
     return whole_usage(
@@ -157,7 +157,7 @@ class MessagesDecoder:
         block = dict(event["content_block"])
         opened = self._open[event["index"]] = _OpenBlock(block)
         if block["type"] == "tool_use":
-            opened.call_id = self._ids.ours(_text(block["id"]))
+            opened.call_id = self._ids.begin(_text(block["id"]))
             yield ToolCallStart(id=opened.call_id, name=_text(block["name"]))
 
     def _block_delta(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:

@@ -13,12 +13,11 @@ from rulvar.adapters.catalogue import COMPATIBLE_CAPS, ModelFacts, facts_with
 from rulvar.adapters.compatible.decode import ChatDecoder
 from rulvar.adapters.compatible.encode import encode_request
 from rulvar.adapters.exchange import Exchange
-from rulvar.adapters.identity import BoundModel, check_adapter_id
+from rulvar.adapters.identity import BoundModel, check_adapter_id, check_base_url
 from rulvar.adapters.sdk import SdkClients, sdk_fault
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest, ToolContract
 from rulvar.contracts.stream import ChatEvent, WireError
-from rulvar.errors import ConfigError
 
 __all__ = ["CompatibleAdapter", "openai_compatible"]
 
@@ -46,11 +45,8 @@ class CompatibleAdapter:
         client: Any = None,
     ) -> None:
         self.id = check_adapter_id(id)
-        if client is None and (not isinstance(base_url, str) or not base_url):
-            raise ConfigError(
-                "base_url: expected the address of the endpoint, for instance 'http://localhost:11434/v1'",
-                data={"field": "base_url"},
-            )
+        if client is None:
+            check_base_url(base_url or "")
         self.default_model, self.max_cost_micros = model, max_cost_micros
         self._caps = caps
         if caps is not None and not callable(caps):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,8 @@ _REASONING = ("reasoning_content", "reasoning")
 @dataclass(slots=True)
 class _OpenCall:
     id: str
+    theirs: str | None
+    name: str = ""
     arguments: str = ""
 
 
@@ -53,7 +55,9 @@ class ChatDecoder:
     def __init__(self, ids: CallIds, *, priced: bool = False) -> None:
         self._ids = ids
         self._priced = priced
-        self._calls: dict[int, _OpenCall] = {}
+        self._calls: list[_OpenCall] = []
+        self._numbered: dict[int, _OpenCall] = {}
+        self._refused = False
         self._reason: str | None = None
         self._usage: Usage | None = None
 
@@ -82,38 +86,62 @@ class ChatDecoder:
             if not isinstance(content, str):
                 raise TypeError("content is no text")
             yield TextDelta(text=content)
+        self._refused = self._refused or bool(delta.get("refusal"))
         for call in delta.get("tool_calls") or ():
             yield from self._call(call)
         if isinstance(choice.get("finish_reason"), str):
             self._reason = choice["finish_reason"]
 
-    def _call(self, call: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        function: Mapping[str, Any] = call.get("function") or {}
-        index = call.get("index", len(self._calls) if call.get("id") else max(self._calls, default=0))
-        opened = self._calls.get(index)
-        if opened is None:
-            theirs = call.get("id")
-            ours = self._ids.ours(theirs) if isinstance(theirs, str) and theirs else self._ids.fresh()
-            opened = self._calls[index] = _OpenCall(ours)
-            yield ToolCallStart(id=ours, name=str(function.get("name") or ""))
-        text = function.get("arguments")
+    def _call(self, piece: Mapping[str, Any]) -> Iterator[ChatEvent]:
+        function: Mapping[str, Any] = piece.get("function") or {}
+        index, name, text = piece.get("index"), function.get("name"), function.get("arguments")
+        theirs = piece["id"] if isinstance(piece.get("id"), str) and piece["id"] else None
         if isinstance(text, Mapping):
             raise TypeError("arguments are no text")
-        if text:
-            opened.arguments += text
-            yield ToolCallDelta(id=opened.id, args_text_delta=text)
+        call = self._under_way(index, theirs, name)
+        if call is None:
+            call = _OpenCall(self._ids.begin(theirs), theirs)
+            self._calls.append(call)
+            if index is not None:
+                self._numbered[index] = call
+        call.arguments += text or ""
+        if call.name:
+            if text:
+                yield ToolCallDelta(id=call.id, args_text_delta=text)
+        elif name:  # a call is told once its name is known
+            call.name = str(name)
+            yield ToolCallStart(id=call.id, name=call.name)
+            if call.arguments:
+                yield ToolCallDelta(id=call.id, args_text_delta=call.arguments)
 
-    def end(self) -> Iterable[ChatEvent]:
+    def _under_way(self, index: Any, theirs: str | None, name: Any) -> _OpenCall | None:
+        """Return the call that a piece goes on with, None when it begins one.
+
+        Endpoints differ: some number all calls of an answer alike, some number none, some give no ids.
+        """
+        if index is not None:
+            call = self._numbered.get(index)
+            is_other = call is not None and name and theirs is not None and theirs != call.theirs
+            return None if is_other else call
+        if theirs is not None:
+            return next((call for call in self._calls if call.theirs == theirs), None)
+        return self._calls[-1] if self._calls and not name else None
+
+    def end(self) -> Iterator[ChatEvent]:
         """Return the calls and the end; nothing when the stream ended without a reason."""
         if self._reason is None:
+            if self._usage is not None:  # an answer that broke off may have been paid for
+                yield UsageUpdate(usage=PartialUsage.from_wire(self._usage.to_wire()))
             return
         if self._usage is None and self._priced:
             raise UnusableAnswer("it does not say its usage, and its model has a price")
-        for call in self._calls.values():
+        for call in self._calls:
+            if not call.name:
+                raise TypeError("a call without a name")
             yield ToolCallEnd(id=call.id, args=parse_arguments(call.arguments))
         usage = self._usage or ZERO_USAGE
         yield UsageUpdate(usage=PartialUsage.from_wire(usage.to_wire()))
-        reason: Any = _REASONS.get(self._reason, "stop")
+        reason: Any = "refusal" if self._refused else _REASONS.get(self._reason, "stop")
         refusal = Refusal(provider=FAMILY) if reason == "refusal" else None
         yield Finish(
             finish=FinishInfo(reason=reason, refusal=refusal),
@@ -127,5 +155,14 @@ class ChatDecoder:
 
     def whole(self, answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Return the chunks of a completion that came in one piece."""
-        choices = [{**choice, "delta": choice.get("message") or {}} for choice in answer.get("choices") or ()]
+        choices = [{**choice, "delta": _numbered(choice)} for choice in answer.get("choices") or ()]
         yield {**answer, "choices": choices}
+
+
+def _numbered(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the message of a choice, its calls numbered as the pieces of a stream are."""
+    message = dict(choice.get("message") or {})
+    if message.get("tool_calls"):
+        calls = enumerate(message["tool_calls"])
+        message["tool_calls"] = [{**call, "index": number} for number, call in calls]
+    return message

@@ -11,7 +11,7 @@ from rulvar.adapters.acceptance import check_agent_shape
 from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.catalogue import ModelFacts, facts_with, openai_facts
 from rulvar.adapters.exchange import Exchange
-from rulvar.adapters.identity import BoundModel, check_adapter_id
+from rulvar.adapters.identity import BoundModel, check_adapter_id, check_base_url
 from rulvar.adapters.images import PDF
 from rulvar.adapters.openai.decode import ResponsesDecoder
 from rulvar.adapters.openai.encode import FAMILY, encode_request, is_downmapped
@@ -64,6 +64,7 @@ class OpenAIAdapter:
         client: Any = None,
     ) -> None:
         self.id = check_adapter_id(id)
+        check_base_url(base_url)
         self.default_model, self.max_cost_micros = model, max_cost_micros
         self._models: dict[str, ModelFacts] = {
             name: facts_with(openai_facts(name), caps, f"models[{name!r}]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rulvar.adapters.call_ids import CallIds
@@ -63,6 +64,12 @@ def decode_usage(raw: Any, names: tuple[str, str, str, str] | None = None) -> Us
     )
 
 
+@dataclass(slots=True)
+class _OpenCall:
+    id: str
+    arguments: str = ""
+
+
 class ResponsesDecoder:
     """Decodes one answer.
 
@@ -74,7 +81,7 @@ class ResponsesDecoder:
     def __init__(self, ids: CallIds, *, downmapped: bool = False) -> None:
         self._ids = ids
         self._downmapped = downmapped
-        self._calls: dict[str, str] = {}
+        self._calls: dict[str, _OpenCall] = {}
 
     def feed(self, event: Mapping[str, Any]) -> Iterable[ChatEvent]:
         """Return what one event of the stream means."""
@@ -110,21 +117,28 @@ class ResponsesDecoder:
         item = event["item"]
         if item["type"] != "function_call":
             return
-        theirs = _text(item.get("call_id") or item["id"])
-        if isinstance(item.get("id"), str):
-            self._calls[item["id"]] = theirs
-        yield ToolCallStart(id=self._ids.ours(theirs), name=_text(item["name"]))
+        opened = _OpenCall(self._ids.begin(_text(item.get("call_id") or item["id"])))
+        for key in _keys(event):
+            self._calls[key] = opened
+        yield ToolCallStart(id=opened.id, name=_text(item["name"]))
 
     def _arguments_delta(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        theirs = self._calls.get(event["item_id"])
-        if theirs is not None:
-            yield ToolCallDelta(id=self._ids.ours(theirs), args_text_delta=_text(event["delta"]))
+        opened, text = self._call_of(event), _text(event["delta"])
+        if opened is not None:
+            opened.arguments += text
+            yield ToolCallDelta(id=opened.id, args_text_delta=text)
 
     def _item_done(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
         item = event["item"]
         if item["type"] == "function_call":
-            theirs = _text(item.get("call_id") or item["id"])
-            yield ToolCallEnd(id=self._ids.ours(theirs), args=parse_arguments(item.get("arguments") or ""))
+            opened = self._call_of(event)
+            if opened is None:
+                raise KeyError("a call that never began")
+            text = _text(item.get("arguments") or opened.arguments)
+            yield ToolCallEnd(id=opened.id, args=parse_arguments(text))
+
+    def _call_of(self, event: Mapping[str, Any]) -> _OpenCall | None:
+        return next((self._calls[key] for key in _keys(event) if key in self._calls), None)
 
     def _text_delta(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
         yield TextDelta(text=_text(event["delta"]))
@@ -195,6 +209,18 @@ def _incomplete(response: Mapping[str, Any]) -> FinishInfo:
     why = str((response.get("incomplete_details") or {}).get("reason"))
     reason: Any = _CUT.get(why, "context-window-exceeded")
     return FinishInfo(reason=reason, refusal=Refusal(provider=FAMILY) if reason == "refusal" else None)
+
+
+def _keys(event: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what an event names its item by, the surest first: an item's id, its call's id, its place."""
+    item: Mapping[str, Any] = event.get("item") or {}
+    for kind, value in (
+        ("item", event.get("item_id") or item.get("id")),
+        ("call", item.get("call_id")),
+        ("place", event.get("output_index")),
+    ):
+        if isinstance(value, (str, int)):
+            yield f"{kind}:{value}"
 
 
 def _text(value: Any) -> str:

@@ -66,6 +66,18 @@ def test_rate_limit_headers_are_kept() -> None:
     assert error.message == "slow down"
 
 
+def test_the_limits_that_a_provider_tells_are_counts_per_minute() -> None:
+    told = {
+        "x-ratelimit-limit-requests": " 50 ",
+        "x-ratelimit-limit-tokens": "1e9",
+        "x-ratelimit-limit-input-tokens": "40000",
+        "x-ratelimit-limit-output-tokens": "9" * 400,
+    }
+    error = status_fault(429, told, None)
+    assert (error.data or {})["reportedLimits"] == {"requestsPerMinute": 50, "inputTokensPerMinute": 40_000}
+    assert "reportedLimits" not in (status_fault(429, {"retry-after": "1"}, None).data or {})
+
+
 def test_what_a_provider_says_is_shown_short_and_without_credentials() -> None:
     assert provider_text("a  b\nc") == "a b c"
     assert provider_text("") is None

@@ -166,17 +166,25 @@ def test_options_stand_under_the_adapters_own_id() -> None:
 
 def test_call_ids_find_each_other_and_strange_ones_get_a_prefix() -> None:
     ids = CallIds("call_")
-    ours = ids.ours("theirs")
-    assert ids.ours("theirs") == ours
+    ours = ids.begin("theirs")
     assert ids.theirs(ours) == "theirs"
     assert ids.theirs("01STRANGE") == "call_01STRANGE"
 
 
+def test_a_call_id_that_comes_twice_stands_for_two_calls() -> None:
+    ids = CallIds("call_")
+    first, second, nameless = ids.begin("call_0"), ids.begin("call_0"), ids.begin()
+    assert ids.theirs(first) == "call_0"
+    assert ids.theirs(second) == f"call_{second}"
+    assert ids.theirs(nameless) == f"call_{nameless}"
+    assert len({first, second, nameless}) == 3
+
+
 def test_call_ids_of_long_ago_are_forgotten() -> None:
     ids = CallIds("call_")
-    first = ids.ours("call-0")
+    first = ids.begin("call-0")
     for number in range(KEPT):
-        ids.ours(f"more-{number}")
+        ids.begin(f"more-{number}")
     assert ids.theirs(first) == f"call_{first}"
     assert len(ids._ours) == len(ids._theirs) == KEPT
 
@@ -187,6 +195,9 @@ def test_call_ids_of_long_ago_are_forgotten() -> None:
         lambda: AnthropicAdapter(api_key="k", id="a:b"),
         lambda: OpenAIAdapter(api_key="k", id=""),
         lambda: openai_compatible("local", ""),
+        lambda: openai_compatible("local", "localhost:11434/v1"),
+        lambda: OpenAIAdapter(api_key="k", base_url="gateway.example/v1"),
+        lambda: AnthropicAdapter(api_key="k", base_url=""),
         lambda: openai_compatible("local", "http://127.0.0.1:1/v1", caps={"nosuch": 1}),
         lambda: OpenAIAdapter(api_key="k", models={"m": {"context_window": "wide"}}),
     ],
