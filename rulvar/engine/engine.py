@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import weakref
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ids import UlidSource, check_run_id
-from rulvar.contracts.jsonable import journal_form, journal_value
+from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.ports.clock import Clock, Entropy
 from rulvar.contracts.ports.limits import CallLimiter
 from rulvar.contracts.ports.observer import EngineObserver
@@ -33,12 +33,24 @@ from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.engine.identities import Identities
 from rulvar.engine.inspection import RunInspection, inspect_run
 from rulvar.engine.lease import HeldRun, check_ttl, default_owner
-from rulvar.engine.options import call_slots, check_journal, check_routing, deadline_ms, transcripts_of
+from rulvar.engine.options import (
+    check_interceptors,
+    check_journal,
+    check_routing,
+    check_seams,
+    check_text,
+    deadline_ms,
+    list_of,
+    run_tags,
+    scope_value,
+    transcripts_of,
+)
 from rulvar.engine.providers import Providers
 from rulvar.engine.registries import Registries
 from rulvar.engine.run import Run
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
+from rulvar.engine.slots import CallSlots
 from rulvar.engine.submissions import make_submission, queue_of, request_of
 from rulvar.engine.watchers import Watchers
 from rulvar.engine.workflow import RunsAs, Workflow, unknown_workflow
@@ -119,13 +131,14 @@ class Engine(Registries):
         trace: bool = False,
         serial_children: bool = False,
     ) -> None:
-        super().__init__(adapters, profiles, pricing, workflows)
+        super().__init__(adapters, profiles, pricing, list_of(workflows, "workflows", "workflows"))
+        check_seams(transcripts=transcripts, clock=clock, entropy=entropy, queue=queue, limiter=limiter)
         self.store: JournalStore = InMemoryStore() if journal is None else check_journal(journal)
         self.transcripts: TranscriptStore = transcripts or transcripts_of(self.store)
         self.clock: Clock = clock or SystemClock()
         self.entropy: Entropy = entropy or SystemEntropy()
         self.lease_ttl_s = check_ttl(lease_ttl_s)
-        self.owner = owner or default_owner()
+        self.owner = check_text(owner, "owner") or default_owner()
         self.salt_args = salt_args
         self.queue = queue
         self.limiter = limiter
@@ -133,14 +146,14 @@ class Engine(Registries):
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
         self.budget_defaults = BudgetDefaults.of(budget_defaults)
-        self.interceptors = tuple(interceptors)
+        self.interceptors = check_interceptors(interceptors)
         self.providers = providers if isinstance(providers, Providers) else Providers(providers)
         self.grants = check_grants(grants)
         self.tracing = trace
         self.serial_children = serial_children
         self.guard = Guard(determinism)
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
-        self._slots = call_slots(concurrency)
+        self._slots = CallSlots(concurrency, limiter)
         self.watch = Watchers()
         """Calls back with every run that starts."""
         self._ulids = UlidSource(self.clock.now_ms)
@@ -208,10 +221,10 @@ class Engine(Registries):
             args_json=None if args is None else journal_form(args, f"run of {workflow.name!r}: args"),
             budget_usd=check_usd(budget_usd, "budget_usd"),
             deadline_ms=deadline_ms(deadline_at),
-            name=name,
-            tags=tuple(tags),
-            scope=None if scope is None else journal_value(dict(scope), "run scope"),
-            config_fingerprint=config_fingerprint,
+            name=check_text(name, "name"),
+            tags=run_tags(tags),
+            scope=scope_value(scope),
+            config_fingerprint=check_text(config_fingerprint, "config_fingerprint"),
             trace=self.tracing if trace is None else trace,
         )
         return self._start(RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock)), request)
@@ -368,18 +381,9 @@ class Engine(Registries):
 
     # -- what runs use -------------------------------------------------------------------
 
-    @contextlib.asynccontextmanager
-    async def model_slot(self, adapter_id: str) -> AsyncIterator[None]:
+    def model_slot(self, adapter_id: str) -> AbstractAsyncContextManager[None]:
         """Hold one of the model calls that may be under way at once, here and at the provider."""
-        if self._slots is None and self.limiter is None:
-            yield
-            return
-        async with contextlib.AsyncExitStack() as stack:
-            if self._slots is not None:
-                await stack.enter_async_context(self._slots)
-            if self.limiter is not None:
-                await stack.enter_async_context(self.limiter.slot(adapter_id))
-            yield
+        return self._slots.hold(adapter_id)
 
     def site_finder(self, run: Run) -> SiteFinder | None:
         """Return what finds call sites, when somebody asks for them."""

@@ -10,9 +10,11 @@ from rulvar.contracts.stream import WireError
 from rulvar.contracts.type_variables import Value
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import ConfigError
+from rulvar.kernel.admission import check_usd
 from rulvar.runtime.history import Compaction
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy
+from rulvar.runtime.router import check_layer
 from rulvar.tools.tool import Tool
 
 __all__ = ["AgentProfile", "AgentResult"]
@@ -54,9 +56,9 @@ class AgentProfile:
         Raises:
             ConfigError: an unknown field, or a bound out of range; names the field.
         """
-        if isinstance(profile, AgentProfile):
-            return profile
         where = f"profiles[{name!r}]"
+        if isinstance(profile, AgentProfile):
+            profile = {item.name: getattr(profile, item.name) for item in fields(cls)}
         if not isinstance(profile, Mapping):
             raise ConfigError(f"{where}: expected AgentProfile or a mapping", data={"field": where})
         known = {item.name for item in fields(cls)}
@@ -67,14 +69,26 @@ class AgentProfile:
                     data={"field": f"{where}.{field}"},
                 )
         values = dict(profile)
-        tools: Iterable[Tool] = values.get("tools") or ()
-        values["tools"] = tuple(tools)
+        values["tools"] = _tools(values.get("tools"), where)
+        values["est_cost"] = check_usd(values.get("est_cost"), f"{where}.est_cost")
+        check_layer(where, values.get("model"), values.get("effort"), values.get("routing"))
         if "limits" in values:
             values["limits"] = UsageLimits.of(values["limits"], f"{where}.limits")
         if values.get("retry") is not None:
             values["retry"] = RetryPolicy.of(values["retry"], f"{where}.retry")
         values["compaction"] = Compaction.of(values.get("compaction"), f"{where}.compaction")
         return cls(**values)
+
+
+def _tools(tools: Any, where: str) -> tuple[Tool, ...]:
+    if tools is None:
+        return ()
+    if isinstance(tools, (str, Mapping, Tool)) or not isinstance(tools, Iterable):
+        raise ConfigError(
+            f"{where}.tools: expected a list of tools, got {type(tools).__name__}",
+            data={"field": f"{where}.tools"},
+        )
+    return tuple(tools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

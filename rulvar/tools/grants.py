@@ -40,8 +40,9 @@ def check_grants(grants: Iterable[str] | None) -> frozenset[str] | None:
     """
     if grants is None:
         return None
-    if isinstance(grants, str):
-        raise ConfigError("grants: expected a list of texts, got one text", data={"field": "grants"})
+    if isinstance(grants, str) or not isinstance(grants, Iterable):
+        told = "one text" if isinstance(grants, str) else type(grants).__name__
+        raise ConfigError(f"grants: expected a list of texts, got {told}", data={"field": "grants"})
     given = list(grants)
     if len(given) > _MOST:
         raise ConfigError(f"grants: {len(given)} are more than {_MOST}", data={"field": "grants"})

@@ -13,6 +13,7 @@ from rulvar.contracts.schema import SchemaContract
 from rulvar.engine.branch import Place
 from rulvar.engine.run import Run
 from rulvar.errors import ConfigError
+from rulvar.kernel.admission import check_usd
 from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, content_key
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.history import Compaction
@@ -196,6 +197,14 @@ def _check_options(prompt: object, options: AgentOptions) -> None:
             raise ConfigError(
                 f"ctx.agent {name}: expected a string, got {type(value).__name__}", data={"field": name}
             )
+
+    for name in ("memoize_outcome", "stream"):
+        value = getattr(options, name)
+        if not isinstance(value, bool):
+            raise ConfigError(
+                f"ctx.agent {name}: expected True or False, got {value!r}", data={"field": name}
+            )
+    check_usd(options.est_cost, "ctx.agent est_cost")
 
 
 def plan_fallback(options: AgentOptions, profile: AgentProfile) -> Mapping[str, Any] | None:

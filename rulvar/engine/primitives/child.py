@@ -8,12 +8,13 @@ from typing import Any
 
 from rulvar.contracts.canonical import decode_json, hash_canonical
 from rulvar.contracts.entries import JournalEntry
-from rulvar.contracts.jsonable import fragment, journal_form, journal_value
+from rulvar.contracts.jsonable import fragment, journal_value
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
 from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.calls import Call
 from rulvar.engine.control import unwrapped
+from rulvar.engine.failure import returned_form
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.engine.workflow import RunsAs, Workflow, takes_args
@@ -47,6 +48,11 @@ async def run_child(
     """
     place = run.place()
     workflow = run.engine.workflow_of(child)
+    if key is not None and not isinstance(key, str):
+        raise ConfigError(
+            f"ctx.workflow({workflow.name!r}) key: expected a string, got {type(key).__name__}",
+            data={"field": "key"},
+        )
     what = f"ctx.workflow({workflow.name!r}) args"
     plain = journal_value(args, what)
     identity: dict[str, Any] = {"kind": "child", "workflow": workflow.name}
@@ -135,7 +141,7 @@ async def _body(
         ctx = run.engine.ctx_of(run)
         coroutine = body(ctx, args) if takes_args(body) else body(ctx)
         value = await (coroutine if workflow.is_driver else run.inside(coroutine))
-        data = journal_form(value, f"workflow {workflow.name!r} result")
+        data = returned_form(workflow, value)
         return "ok", {"value": fragment(data)}, None, decode_json(data)
     except BaseException as raised:
         error = unwrapped(raised)
