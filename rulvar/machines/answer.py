@@ -63,7 +63,12 @@ def admit(
         raise ResolutionError(
             f"{definition.name!r} has no transition {name!r} at {place!r} any more", data={"key": way.key}
         )
-    if not guard_holds(definition, machine, transition, state):
+    try:
+        holds = guard_holds(definition, machine, transition, state)
+    except RulvarError as error:
+        data = {**error.data, "key": way.key}
+        raise ResolutionError(f"{error.message}; the wait stays open", data=data) from error
+    if not holds:
         raise ResolutionError(
             f"guard {transition.guard!r} of transition {name!r} does not let the answer in now; the wait stays open",
             data={"key": way.key, "guard": transition.guard},

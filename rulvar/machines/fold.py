@@ -310,6 +310,8 @@ class _Fold:
             return node.ended
         if not node.began:
             return "pending"
+        if node.progress.failure is not None:
+            return "failed"  # a child that failed is not answered: the run was stopped before it could end
         stands = self.run_status is not None or bool(node.waits)
         return "waiting" if stands else "running"
 

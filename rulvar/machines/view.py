@@ -106,6 +106,18 @@ class RunView:
         """Return the way out that a transition is, or None."""
         return next((way for way in self.waits if way.transition == transition), None)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing it waits for, or a run below it waits for, is answered any more."""
+        failed_for_good = self.status == "failed" and not self.waits
+        return failed_for_good or self.status in ("completed", "cancelled")
+
+    def open_tree(self) -> list[RunView]:
+        """Return the runs that may still be answered, depth first: what is below an ended run is not."""
+        if self.is_over:
+            return []
+        return [self, *(node for child in self.children for node in child.open_tree())]
+
     def tree(self) -> list[RunView]:
         """Return this run and all below it, depth first."""
         return [self, *(node for child in self.children for node in child.tree())]
