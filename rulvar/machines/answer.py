@@ -61,7 +61,9 @@ def admit(
     transition = definition.at(place, name)
     if transition is None:
         raise ResolutionError(
-            f"{definition.name!r} has no transition {name!r} at {place!r} any more", data={"key": way.key}
+            f"{definition.name!r} has no transition {name!r} at {place!r} any more; resume the run, and it waits for "
+            "what the class declares now",
+            data={"key": way.key},
         )
     try:
         holds = guard_holds(definition, machine, transition, state)

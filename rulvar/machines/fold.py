@@ -238,7 +238,9 @@ class _Fold:
         node.waits.pop(target, None)
         node.settled = self.root.settled = None
         if node.park == target:
-            node.park, node.answer = None, resolution.get("value")
+            value = resolution.get("value")
+            is_answer = not (isinstance(value, dict) and value.get("superseded"))
+            node.park, node.answer = None, value if is_answer else None
 
     def decision(self, entry: JournalEntry, wire: Mapping[str, Any]) -> None:
         value = wire.get("value")
