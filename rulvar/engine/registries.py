@@ -62,8 +62,8 @@ class Registries:
                 f"no workflow named {wf!r}; the engine knows: {known}", data={"field": "workflow"}
             )
         raise ConfigError(
-            f"expected a workflow made by @workflow or a StateMachine class, got {type(wf).__name__}; decorate the "
-            "function, or use define_workflow(name, fn)",
+            f"expected a workflow made by @workflow or a StateMachine class, got {_told(wf)}; decorate the "
+            "function, use define_workflow(name, fn), or derive a machine that is not abstract",
             data={"field": "workflow"},
         )
 
@@ -111,3 +111,7 @@ class Registries:
             return adapter.caps(model).pricing
         except ConfigError:
             return None
+
+
+def _told(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -33,8 +33,8 @@ OnMiss = Literal["throw", "passthrough"]
 
 
 def replay(
-    *,
-    cassette: str | os.PathLike[str],
+    *misplaced: object,
+    cassette: str | os.PathLike[str] = "",
     on_miss: OnMiss = "throw",
     adapters: Iterable[Adapter] = (),
 ) -> ReplayAdapters:
@@ -54,7 +54,13 @@ def replay(
     Raises:
         ConfigError: the cassette cannot be trusted, or a live adapter declares another provider or
             usage semantics than its rows (``"passthrough"``).
+        TypeError: a positional argument: tool fixtures are read by ``load_fixture``.
     """
+    if misplaced or not cassette:
+        raise TypeError(
+            "replay() takes a cassette of model calls, by name: replay(cassette=...); a fixture of tool responses is "
+            "read by load_fixture(path) and passed as run_workflow(..., replay=...)"
+        )
     if on_miss not in ("throw", "passthrough"):
         raise ConfigError(f'on_miss: expected "throw" or "passthrough", got {on_miss!r}')
     recorded = read_cassette(cassette)
