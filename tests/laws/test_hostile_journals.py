@@ -24,7 +24,9 @@ from rulvar.stores import InMemoryStore
 from rulvar.testing import FakeAdapter, fake_tool_calls
 from rulvar.testing.engine import fake_routing
 
-EXAMPLES = int(os.environ.get("RULVAR_FUZZ_EXAMPLES", "120"))  # more of them for a longer look
+EXAMPLES = int(os.environ.get("RULVAR_FUZZ_EXAMPLES", "80"))  # more of them for a longer look
+CRASHES = {"AssertionError", "AttributeError", "IndexError", "KeyError", "OverflowError", "TypeError"}
+IS_LONG = "RULVAR_FUZZ_EXAMPLES" in os.environ  # else the same ones in every run
 STATUSES = {"ok", "error", "cancelled", "exhausted", "suspended", "blocked", "outcome_unknown"}
 
 
@@ -71,7 +73,7 @@ class Machine(StateMachine):
 
     @transition("looked", "asked", retry=Retry(2, delay=0))
     async def fail_once(self, ctx: MachineCtx) -> None:
-        ctx.state["tries"] = ctx.state.get("tries", 0) + 1
+        ctx.state["tried"] = True
         if await ctx.step("tried", lambda: ctx.retry_count) == 0:
             raise RuntimeError("once")
 
@@ -219,7 +221,9 @@ def damaged(draw: Any) -> tuple[str, Stored]:
     return name, stored
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=EXAMPLES, deadline=None, derandomize=not IS_LONG, suppress_health_check=list(HealthCheck)
+)
 @given(case=damaged())
 def test_a_damaged_run_resumes_or_is_refused_by_name(case: tuple[str, Stored]) -> None:
     name, stored = case
@@ -235,9 +239,7 @@ def test_a_damaged_run_resumes_or_is_refused_by_name(case: tuple[str, Stored]) -
                     assert refused.message
                     continue
                 assert outcome.status in STATUSES
-                assert not isinstance(outcome.raised, (TypeError, KeyError, AttributeError, IndexError)), (
-                    outcome.raised
-                )
+                assert outcome.raised is None or outcome.raised.type not in CRASHES, outcome
                 json.dumps(outcome.error and outcome.error.to_wire())
         try:
             await read_run(store, "r")
