@@ -22,7 +22,7 @@ from rulvar.engine.lease import HeldRun
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
-from rulvar.engine.run_meta import run_meta
+from rulvar.engine.run_meta import run_meta, segments_of
 from rulvar.engine.workflow import takes_args
 from rulvar.errors import (
     BudgetExceededError,
@@ -104,7 +104,7 @@ class Segment:
                 self._handle._bus = self._move_bus(meta)
         elif meta is not None:
             raise run_exists(request.run_id)
-        segment = int(meta.get("segments", 1)) if request.resumed and meta else 0
+        segment = segments_of(meta) if request.resumed and meta else 0
         ceiling = request.budget_usd
         if ceiling is None and request.resumed:
             ceiling = recorded_ceiling(meta or {}, entries)
@@ -132,7 +132,7 @@ class Segment:
     def _move_bus(self, meta: Mapping[str, Any]) -> EventBus:
         # nothing has been emitted yet: the stream of a later segment starts at its own seq
         bus = self._handle._bus
-        bus._first_seq = int(meta.get("segments", 1)) << SEGMENT_BITS
+        bus._first_seq = segments_of(meta) << SEGMENT_BITS
         return bus
 
     def _check_resume(self, meta: Mapping[str, Any]) -> RunRequest:

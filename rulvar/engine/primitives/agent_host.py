@@ -19,7 +19,7 @@ from rulvar.engine.primitives.agent_tool import run_agent_tool
 from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.primitives.conduct import Conduct, ConductedCall
 from rulvar.engine.run import Run
-from rulvar.errors import OutcomeUnknownError, ReplayStopped, RulvarError, StoreError
+from rulvar.errors import ConfigError, OutcomeUnknownError, ReplayStopped, RulvarError, StoreError
 from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
 from rulvar.runtime.ends import LoopEnd, fault_error
@@ -288,11 +288,18 @@ async def load_checkpoint(run: Run, claim: Claim) -> LoopState | None:
     ended = operation.terminal
     if ended is not None and not _may_go_on(ended):
         return None
-    data = await run.transcript_store.get(f"{run.run_id}/ckpt/{operation.first.seq}")
-    wire = None if data is None else decode_json(data)
-    if not isinstance(wire, dict):
-        return None
-    state = decode_checkpoint(wire)
+    ref = f"{run.run_id}/ckpt/{operation.first.seq}"
+    data = await run.transcript_store.get(ref)
+    try:
+        wire = None if data is None else decode_json(data)
+        if not isinstance(wire, dict):
+            return None
+        state = decode_checkpoint(wire)
+    except (ValueError, RecursionError, ConfigError) as error:
+        raise ConfigError(
+            f"{ref}: {error}; restore it from a copy, or remove it to make the call from its first turn",
+            data={"ref": ref},
+        ) from None
     if ended is not None:
         state.usage, state.usage_approx, state.provider_calls = ZERO_USAGE, False, []
     return state
