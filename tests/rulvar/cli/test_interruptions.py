@@ -125,7 +125,7 @@ def shell(project: Path) -> Callable[[str], tuple[int, str]]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         return done.returncode, done.stderr
