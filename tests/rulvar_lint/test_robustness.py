@@ -368,3 +368,15 @@ def test_a_syntax_error_says_which_python_has_read_the_file() -> None:
     assert [item.message.split(":")[0] for item in found] == [
         f"the file does not parse with Python {version}"
     ]
+
+
+def test_helpers_that_call_the_next_one_twice_do_not_double_the_work() -> None:
+    layers = 40
+    parts = ["from rulvar import Ctx, workflow\n"]
+    for n in range(layers):
+        below = f"h{n + 1}(ctx)" if n + 1 < layers else "ctx.agent('x')"
+        parts.append(
+            f"async def h{n}(ctx: Ctx):\n    print({n})\n    return [await {below}, await {below}]\n"
+        )
+    found = lint("\n\n".join(parts))
+    assert len([item for item in found if item.code == "RLV113"]) == layers
