@@ -368,3 +368,39 @@ def test_a_syntax_error_says_which_python_has_read_the_file() -> None:
     assert [item.message.split(":")[0] for item in found] == [
         f"the file does not parse with Python {version}"
     ]
+
+
+def test_helpers_that_call_the_next_one_twice_do_not_double_the_work() -> None:
+    layers = 40
+    parts = ["from rulvar import Ctx, workflow\n"]
+    for n in range(layers):
+        below = f"h{n + 1}(ctx)" if n + 1 < layers else "ctx.agent('x')"
+        parts.append(
+            f"async def h{n}(ctx: Ctx):\n    print({n})\n    return [await {below}, await {below}]\n"
+        )
+    found = lint("\n\n".join(parts))
+    assert len([item for item in found if item.code == "RLV113"]) == layers
+
+
+CHAIN = "    def c0(): return time.time()\n" + "".join(
+    f"    def c{n}(): return c{n - 1}(), c{n - 1}()\n" for n in range(1, 40)
+)
+WIDE = "[" + ", ".join(["a"] * 40) + "]"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        CHAIN + '    return await ctx.step("x", lambda: c39())\n',
+        CHAIN + '    return await ctx.step("x", c39)\n',
+        CHAIN + "    return await ctx.parallel([c39])\n",
+        "    d = {}\n"
+        + "".join(f'    d["k{n}"] = d\n' for n in range(40))
+        + '    await ctx.step("x", lambda: d)\n',
+        "    a = args\n" + f"    a = {WIDE}\n" * 6 + '    await ctx.agent(f"{a}", key=a)\n',
+        "    a = []\n" + "    a.append(a)\n" * 100 + '    await ctx.agent("%s" % a)\n    return a\n',
+    ],
+    ids=["step lambda", "step function", "thunk", "a dict in itself", "wide lists", "a list in itself"],
+)
+def test_values_and_calls_that_fan_out_are_looked_at_once(body: str) -> None:
+    lint(HEAD + body)  # without that, none of these ends

@@ -155,26 +155,30 @@ def escape(f: Frame, node: ast.AST, value: Value | None, depth: int = 0) -> None
             escape(f, node, item, depth + 1)
 
 
-def consume(value: Value | None, depth: int = 0) -> None:
+def consume(value: Value | None, depth: int = 0, seen: set[Value] | None = None) -> None:
     """Coroutines in `value` are, or may be, awaited."""
     if value is None or depth > 4:
         return
     if isinstance(value, Coro):
         value.used = True
         for held in value.held:
-            consume(held, depth + 1)
+            consume(held, depth + 1, seen)
     elif isinstance(value, Container):
+        seen = set() if seen is None else seen
+        if value in seen:
+            return
+        seen.add(value)
         if isinstance(value, Seq) and value.items:
             for item in value.items:
-                consume(item, depth + 1)
-        consume(value.elem, depth + 1)
+                consume(item, depth + 1, seen)
+        consume(value.elem, depth + 1, seen)
         for entry in getattr(value, "entries", {}).values():
-            consume(entry, depth + 1)
+            consume(entry, depth + 1, seen)
     elif isinstance(value, Union):
         for option in value.options:
-            consume(option, depth + 1)
+            consume(option, depth + 1, seen)
     elif isinstance(value, Star):
-        consume(value.value, depth + 1)
+        consume(value.value, depth + 1, seen)
 
 
 # Functions of the project

@@ -153,26 +153,32 @@ def _see_argument(f: Frame, node: ast.AST, value: Value, name: str) -> None:
     serialise(f, node, value)
 
 
-def serialise(f: Frame, node: ast.AST, value: Value | None, depth: int = 0) -> None:
+def serialise(
+    f: Frame, node: ast.AST, value: Value | None, depth: int = 0, seen: set[Value] | None = None
+) -> None:
     """A value becomes JSON: the orders in it, those of sets included, are written down."""
     if value is None or depth > 4:
         return
     if isinstance(value, Set):
         see_order(f, node, value, "serialises")
     elif isinstance(value, Container):
+        seen = set() if seen is None else seen
+        if value in seen:
+            return
+        seen.add(value)
         use_order(f, node, value)
         if isinstance(value, Seq):
             for item in value.items or ():
-                serialise(f, node, item, depth + 1)
+                serialise(f, node, item, depth + 1, seen)
         elif isinstance(value, Dict):
             for item in value.entries.values():
-                serialise(f, node, item, depth + 1)
-        serialise(f, node, value.elem, depth + 1)
+                serialise(f, node, item, depth + 1, seen)
+        serialise(f, node, value.elem, depth + 1, seen)
     elif isinstance(value, Union):
         for option in value.options:
-            serialise(f, node, option, depth + 1)
+            serialise(f, node, option, depth + 1, seen)
     elif isinstance(value, Star):
-        serialise(f, node, value.value, depth + 1)
+        serialise(f, node, value.value, depth + 1, seen)
 
 
 def _run_given_functions(f: Frame, call: CtxCall) -> None:

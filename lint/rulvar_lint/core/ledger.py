@@ -58,6 +58,15 @@ class Ledger:
                 self.findings.pop(entry.key, None)
         del self.log[start:end]
 
+    def once(self, start: int) -> list[Finding | Used]:
+        """What the log says since a position, each entry once: otherwise functions that call each
+        other would repeat their findings beyond all bounds.
+        """
+        found = self.log[start:]
+        if len(found) > 1:
+            found = self.log[start:] = list(dict.fromkeys(found))
+        return found
+
     def suppressed(self, module: Module, line: int, code: str) -> bool:
         """Whether a comment in a helper says that an effect there does not matter."""
         hits = module.comments.matching(line, code)

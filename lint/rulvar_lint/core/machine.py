@@ -112,7 +112,7 @@ class Machine(Linker, Ledger):
             result = self._execute(frame, decl)
         finally:
             del self._active[decl]
-        result.findings = self.log[start:]
+        result.findings = self.once(start)
         memory.keep(key, result, index, env)
         memory.low = min(saved_low, memory.low) if memory.low < index else saved_low
         return result

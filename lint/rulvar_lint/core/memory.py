@@ -104,7 +104,7 @@ class Memory:
 
     def _closure_key(self, decl: FunctionDecl, mode: int) -> Any:
         """Closures depend on variables that change, so they are run each time, up to a bound."""
-        if mode in (REGION, STEP):
+        if mode == REGION:
             return None
         self._contexts[decl] = count = self._contexts.get(decl, 0) + 1
         return (decl, mode, "closure", _BY_IDENTITY) if count > MAX_CLOSURE_RUNS else None

@@ -133,26 +133,30 @@ def _concatenate(f: Frame, left: Value | None, right: Value | None) -> Value | N
     return made
 
 
-def text(f: Frame, node: ast.AST, value: Value, depth: int = 0) -> None:
+def text(f: Frame, node: ast.AST, value: Value, depth: int = 0, seen: set[Value] | None = None) -> None:
     """A value is turned into text at `node`."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, Union):
         for option in value.options:
-            text(f, node, option, depth + 1)
+            text(f, node, option, depth + 1, seen)
         return
     if isinstance(value, Container):
+        seen = set() if seen is None else seen
+        if value in seen:
+            return
+        seen.add(value)
         see_order(f, node, value, "writes out")
         if isinstance(value, Seq) and value.items:
             for item in value.items:
                 if item is not None and not isinstance(item, Star):
-                    text(f, node, item, depth + 1)
+                    text(f, node, item, depth + 1, seen)
         elif isinstance(value, Dict):
             for item in value.entries.values():
                 if item is not None:
-                    text(f, node, item, depth + 1)
+                    text(f, node, item, depth + 1, seen)
         if value.elem is not None:
-            text(f, node, value.elem, depth + 1)
+            text(f, node, value.elem, depth + 1, seen)
     if isinstance(value, Inst):
         f.m.write(f, node, value)
     for hook in f.m.hooks.text:

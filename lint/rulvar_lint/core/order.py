@@ -144,28 +144,34 @@ def _written(node: ast.AST) -> ast.AST | None:
     return node
 
 
-def use_order(frame: Frame, node: ast.AST, value: Value | None, depth: int = 0) -> None:
+def use_order(
+    frame: Frame, node: ast.AST, value: Value | None, depth: int = 0, seen: set[Value] | None = None
+) -> None:
     """The order of `value` is looked at, or the value leaves what is followed."""
     if value is None or depth > 3:
         return
     if isinstance(value, Union):
         for option in value.options:
-            use_order(frame, node, option, depth + 1)
+            use_order(frame, node, option, depth + 1, seen)
     elif isinstance(value, Star):
-        use_order(frame, node, value.value, depth + 1)
+        use_order(frame, node, value.value, depth + 1, seen)
     elif isinstance(value, Container):
+        seen = set() if seen is None else seen
+        if value in seen:
+            return
+        seen.add(value)
         if value.order is not None:
             value.order.matters(frame, node)
         elif isinstance(value, Seq) and value.items:
             for item in value.items:
-                use_order(frame, node, item, depth + 1)
+                use_order(frame, node, item, depth + 1, seen)
         elif isinstance(value, Dict):
             for item in value.entries.values():
-                use_order(frame, node, item, depth + 1)
+                use_order(frame, node, item, depth + 1, seen)
         if value.elem is not None and not isinstance(value, Set):
-            use_order(frame, node, value.elem, depth + 1)
+            use_order(frame, node, value.elem, depth + 1, seen)
     elif isinstance(value, Bound):
-        use_order(frame, node, value.receiver, depth + 1)
+        use_order(frame, node, value.receiver, depth + 1, seen)
 
 
 def see_order(frame: Frame, node: ast.AST, value: Value | None, verb: str) -> bool:

@@ -46,6 +46,7 @@ class Usage:
         "called",
         "class_attributes",
         "foreign",
+        "imported",
         "names",
         "referenced",
         "self_attributes",
@@ -62,6 +63,8 @@ class Usage:
         self.class_attributes: dict[str, set[str]] = {}
         # (global name, attribute) -> functions that change `name.attribute` as a container
         self.foreign: dict[tuple[str, str], set[str]] = {}
+        # name -> the imports that bind it: (import, name there)
+        self.imported: dict[str, list[tuple[ast.ImportFrom, str]]] = {}
         self.referenced: set[str] = set()
         self.called: set[str] = set()
         self._scan(module)
@@ -85,6 +88,11 @@ class Usage:
             todo.extend(children(node))
         for fn in functions:
             self._function(fn, frozenset(), fn.name)
+        for stmt in statements(module.tree.body):
+            if not isinstance(stmt, ast.ImportFrom):
+                continue
+            for alias in stmt.names:
+                self.imported.setdefault(alias.asname or alias.name, []).append((stmt, alias.name))
 
     def _function(self, fn: _FunctionNode, outer: frozenset[str], name: str) -> None:
         """Look at a function once: what it binds decides what its other names mean."""
@@ -256,24 +264,16 @@ def _is_mutated(m: Machine, module: Module, name: str, value: Value | None) -> b
 
 def _defining(m: Machine, module: Module, name: str) -> Module:
     """The module that a global name is imported from, if it is."""
-    for node in statements(module.tree.body):
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    path = m.files.find(m.absolute(module, node.module or "", node.level), module.path)
-                    found = m.load(path, module) if path else None
-                    if found is not None and found is not module:
-                        return found
+    for node, _ in usage_of(module).imported.get(name, ()):
+        path = m.files.find(m.absolute(module, node.module or "", node.level), module.path)
+        found = m.load(path, module) if path else None
+        if found is not None and found is not module:
+            return found
     return module
 
 
 def _original(module: Module, name: str) -> str:
-    for node in statements(module.tree.body):
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    return alias.name
-    return name
+    return next((original for _, original in usage_of(module).imported.get(name, ())), name)
 
 
 def _only_at_import(m: Machine, module: Module, functions: set[str]) -> bool:

@@ -210,29 +210,30 @@ def _timed(f: Frame, guard: Guard) -> None:
 # RLV304
 
 
-def holds_ctx(value: Value | None, depth: int = 0) -> bool:
+def holds_ctx(value: Value | None, depth: int = 0, seen: set[Value] | None = None) -> bool:
     """Whether ctx is, or is inside, a value."""
-    if value is None or depth > 4:
+    seen = set() if seen is None else seen
+    if value is None or depth > 4 or value in seen:
         return False
     if isinstance(value, Ctx):
         return True
+    seen.add(value)
+    inner: list[Value | None] = []
     if isinstance(value, Inst):
-        return any(holds_ctx(v, depth + 1) for v in value.attrs.values())
-    if isinstance(value, Dict):
-        return any(holds_ctx(v, depth + 1) for v in value.entries.values()) or holds_ctx(
-            value.elem, depth + 1
-        )
-    if isinstance(value, Container):
-        return holds_ctx(element_of(value), depth + 1)
-    if isinstance(value, Union):
-        return any(holds_ctx(v, depth + 1) for v in value.options)
-    if isinstance(value, Star):
-        return holds_ctx(value.value, depth + 1)
-    if isinstance(value, Partial):
-        return any(holds_ctx(v, depth + 1) for v in (*value.args, *value.keywords.values()))
-    if isinstance(value, Func):
-        return holds_ctx(value.bound, depth + 1)
-    return False
+        inner = list(value.attrs.values())
+    elif isinstance(value, Dict):
+        inner = [*value.entries.values(), value.elem]
+    elif isinstance(value, Container):
+        inner = [element_of(value)]
+    elif isinstance(value, Union):
+        inner = list(value.options)
+    elif isinstance(value, Star):
+        inner = [value.value]
+    elif isinstance(value, Partial):
+        inner = [*value.args, *value.keywords.values()]
+    elif isinstance(value, Func):
+        inner = [value.bound]
+    return any(holds_ctx(item, depth + 1, seen) for item in inner)
 
 
 def is_shared(base: Value | None) -> bool:

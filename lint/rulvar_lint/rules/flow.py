@@ -34,11 +34,16 @@ def _note(f: Frame, kind: str, node: ast.AST, taint: Taint) -> None:
         f.m.sinks.setdefault((cause.code, cause.place), []).append((kind, line))
 
 
-def _taint_of(value: Value | None, depth: int = 0) -> Taint:
+def _taint_of(value: Value | None, depth: int = 0, seen: set[Value] | None = None) -> Taint:
     if value is None or depth > 3:
         return None
     if value.taint is not None:
         return value.taint
+    if isinstance(value, Container):
+        seen = set() if seen is None else seen
+        if value in seen:
+            return None
+        seen.add(value)
     inner: list[Value | None] = []
     if isinstance(value, Seq):
         inner = [*(value.items or ()), value.elem]
@@ -47,7 +52,7 @@ def _taint_of(value: Value | None, depth: int = 0) -> Taint:
     elif isinstance(value, Container):
         inner = [value.elem]
     for item in inner:
-        found = _taint_of(item, depth + 1)
+        found = _taint_of(item, depth + 1, seen)
         if found is not None:
             return found
     return None

@@ -133,7 +133,7 @@ def _result(f: Frame, call: CtxCall, fn: Value | None, result: Result | None) ->
     value = result.value if result is not None else _result_of(f, fn)
     returns = "returns" in call.args.kw
     for option in options_of(value):
-        kind = _unserialisable(option, returns)
+        kind = _unserialisable(option, returns, set())
         if kind is not None:
             f.emit(
                 call.node,
@@ -160,15 +160,18 @@ def _result_of(f: Frame, fn: Value | None) -> Value | None:
     return None
 
 
-def _unserialisable(value: Value, returns: bool) -> str | None:
+def _unserialisable(value: Value, returns: bool, seen: set[Value]) -> str | None:
+    if value in seen:
+        return None
+    seen.add(value)
     if isinstance(value, Coro):
-        return _unserialisable(value.result, returns) if value.result is not None else None
+        return _unserialisable(value.result, returns, seen) if value.result is not None else None
     if isinstance(value, Set):
         return None if returns else "a set"
     if isinstance(value, Seq):
-        return _ITERATORS.get(value.kind) or _inner(value.items or [value.elem], returns)
+        return _ITERATORS.get(value.kind) or _inner(value.items or [value.elem], returns, seen)
     if isinstance(value, Container):
-        return _inner([*getattr(value, "entries", {}).values(), value.elem], returns)
+        return _inner([*getattr(value, "entries", {}).values(), value.elem], returns, seen)
     if isinstance(value, Func | Partial):
         return "a function"
     if isinstance(value, Const) and isinstance(value.value, bytes):
@@ -179,10 +182,10 @@ def _unserialisable(value: Value, returns: bool) -> str | None:
     return None
 
 
-def _inner(values: list[Value | None], returns: bool) -> str | None:
+def _inner(values: list[Value | None], returns: bool, seen: set[Value]) -> str | None:
     for value in values:
         for option in options_of(value):
-            found = _unserialisable(option, returns)
+            found = _unserialisable(option, returns, seen)
             if found is not None:
                 return f"{found} inside its result"
     return None

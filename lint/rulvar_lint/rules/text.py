@@ -170,12 +170,13 @@ def _unsorted(f: Frame, call: CtxCall) -> None:
     if f.mode != REGION:
         return
     for value in call.args.values():
-        _report_unsorted(f, value, 0)
+        _report_unsorted(f, value, set())
 
 
-def _report_unsorted(f: Frame, value: Value | None, depth: int) -> None:
-    if value is None or depth > 4:
+def _report_unsorted(f: Frame, value: Value | None, seen: set[Value]) -> None:
+    if value is None or value in seen:
         return
+    seen.add(value)
     for cause in value.taint or ():
         if cause.code == "RLV207" and cause in f.m.unsorted:
             f.m.report(f, f.m.unsorted[cause], cause, fix=_sort(f.m.unsorted[cause]))
@@ -186,7 +187,7 @@ def _report_unsorted(f: Frame, value: Value | None, depth: int) -> None:
         inner = [value.elem, *getattr(value, "entries", {}).values()]
         inner += (value.items or []) if isinstance(value, Seq) else []
     for item in inner:
-        _report_unsorted(f, item, depth + 1)
+        _report_unsorted(f, item, seen)
 
 
 def _sort(node: ast.AST) -> Plan | None:

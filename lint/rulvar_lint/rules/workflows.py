@@ -45,10 +45,12 @@ def install(hooks: Hooks) -> None:
 # RLV309
 
 
-def late_functions(value: Value | None, depth: int = 0) -> list[Func]:
+def late_functions(value: Value | None, depth: int = 0, seen: set[Value] | None = None) -> list[Func]:
     """Functions in a value that read variables of a loop when they run."""
-    if value is None or depth > 4:
+    seen = set() if seen is None else seen
+    if value is None or depth > 4 or value in seen:
         return []
+    seen.add(value)
     if isinstance(value, Func):
         return [value] if value.late else []
     inner: list[Value | None] = []
@@ -64,7 +66,7 @@ def late_functions(value: Value | None, depth: int = 0) -> list[Func]:
         inner = [value.value]
     elif isinstance(value, Partial):
         inner = [value.func, *value.args, *value.keywords.values()]
-    return [func for item in inner for func in late_functions(item, depth + 1)]
+    return [func for item in inner for func in late_functions(item, depth + 1, seen)]
 
 
 def _outlives(f: Frame, func: Func, loop_node: ast.AST) -> None:
