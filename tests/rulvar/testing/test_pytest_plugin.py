@@ -449,6 +449,18 @@ def test_a_report_knows_where_a_cassette_lies_whatever_the_working_directory(pro
     assert miss.nearest.cassette == "cassettes/review.jsonl"
 
 
+def test_a_cassette_dated_in_the_future_is_replayed_and_never_continued(project: Project) -> None:
+    project.write("test_two.py", TWO_ENGINES)
+    project.pytest()
+    tape = project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl"
+    header, *rows = tape.read_bytes().splitlines(keepends=True)
+    dated = json.dumps({**json.loads(header), "recordedAt": "2999-01-01T00:00:00.000Z"}).encode() + b"\n"
+    tape.write_bytes(b"".join([dated, rows[0]]))
+    run = project.pytest("--rulvar-record=once")
+    assert "2 model calls: 1 hit, 1 exhausted" in run.stdout, run.stdout
+    assert tape.read_bytes() == dated + rows[0]
+
+
 def test_in_ci_nothing_is_recorded(project: Project) -> None:
     project.write("test_fix.py", FIXTURES)
     run = project.pytest(CI="1")
