@@ -154,12 +154,14 @@ class Cassette:
 
     Attributes:
         path: the file, as it was given.
+        place: its absolute path; the working directory may change.
         header: its first line.
         rows: a sequence of :class:`CassetteRow` in file order.
     """
 
     def __init__(self, path: str, data: bytes, header: CassetteHeader) -> None:
         self.path = path
+        self.place = os.path.abspath(path)
         self.header = header
         self.rows = Rows(self)
         self.data = data

@@ -167,7 +167,7 @@ class RunCollector:
         )
 
     def _cassette(self, tape: Tape, collected: Collected) -> CassetteReport:
-        path = tape.cassette.path
+        path = tape.cassette.place
         served = {
             record.served.row
             for record in collected.calls

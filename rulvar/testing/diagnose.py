@@ -100,7 +100,7 @@ def diagnose_miss(
         return _unknown_adapter(tape, adapter_id, digest)
     index, difference = best
     nearest = NearestRow(
-        cassette=tape.path,
+        cassette=tape.place,
         row=tape.lines[index],
         request_hash=tape.row(index).request_hash,
         distance=difference.distance,
@@ -155,7 +155,7 @@ def _exhausted(tape: Cassette, adapter_id: str, digest: str, rows: list[int]) ->
         adapter_id=adapter_id,
         request_hash=digest,
         recorded_occurrences=count,
-        nearest=NearestRow(cassette=tape.path, row=tape.lines[last], request_hash=digest, distance=0.0),
+        nearest=NearestRow(cassette=tape.place, row=tape.lines[last], request_hash=digest, distance=0.0),
         reason="exhausted",
         message=message,
         explanation=(

@@ -215,16 +215,24 @@ class FakeStream:
             aborted.cancel()
         if task.done():
             return task.result()
-        task.add_done_callback(_forget)
+        _leave(task)
         return _ABORTED
 
 
 _ABORTED = object()
+_LEFT_FOR_S = 3600.0
 
 
-def _forget(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
+def _leave(task: asyncio.Future[Any]) -> None:
+    """Leave a responder to itself. The loop holds it from now on: nobody else does, and it would be lost pending."""
+    held = task.get_loop().call_later(_LEFT_FOR_S, task.cancel)
+
+    def forget(done: asyncio.Future[Any]) -> None:
+        held.cancel()
+        if not done.cancelled():
+            done.exception()
+
+    task.add_done_callback(forget)
 
 
 def _is_error_class(responder: Any) -> bool:

@@ -160,7 +160,7 @@ class PytestCassette(os.PathLike[str]):
         try:
             with self.path.open("rb") as file:
                 recorded_at = datetime.fromisoformat(decode_json(file.readline())["recordedAt"])
-            return recorded_at >= self._run_started
+            return self._run_started <= recorded_at <= datetime.now(UTC)
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return False  # whoever opens it says what is wrong with it
 

@@ -130,6 +130,7 @@ class RecordingSession:
 
     def __init__(self, path: str, *, fresh: bool = False) -> None:
         self.path = path
+        self.place = os.path.abspath(path)
         self.masked: list[MaskedRow] = []
         self.left_out: list[LeftOut] = []
         self._lock = threading.Lock()
@@ -273,7 +274,7 @@ class RecordingStream:
             how="live",
             request_hash=self._row["requestHash"],
             occurrence=self._row["occurrence"],
-            cassette=self._session.path if self._written else None,
+            cassette=self._session.place if self._written else None,
             row=self._written.number if self._written else None,
         )
 

@@ -248,7 +248,7 @@ class ReplayStream:
         return Served(
             how="hit",
             request_hash=self._digest,
-            cassette=self._cassette.path,
+            cassette=self._cassette.place,
             row=None if row is None else self._cassette.lines[row],
             occurrence=self._claim.occurrence,
             occurrences=self._claim.occurrences,
@@ -338,7 +338,7 @@ class MissStream:
         return Served(
             how="exhausted" if self._recorded else "miss",
             request_hash=self._digest,
-            cassette=self._cassette.path,
+            cassette=self._cassette.place,
             occurrences=self._recorded,
             nearest=None if self._recorded else self.diagnosis.nearest,
             message=self.diagnosis.message,

@@ -2,12 +2,13 @@
 
 import asyncio
 import dataclasses
+import gc
 import re
 from typing import Any
 
 import pytest
 
-from rulvar.contracts.messages import ToolChoice
+from rulvar.contracts.messages import ChatRequest, Msg, ToolChoice
 from rulvar.contracts.ports.provider import Adapter, served_by
 from rulvar.contracts.stream import Finish, StreamError, TextDelta, ToolCallEnd, ToolCallStart, WireError
 from rulvar.errors import ConfigError, FakeResponderError
@@ -251,3 +252,25 @@ async def test_requests_may_be_plain_json_objects(kit: Any) -> None:
     events = await kit.drain(fake.stream(kit.ask("hi").to_wire()))
     assert isinstance(events[-1], Finish)
     assert fake.calls[0].prompt == "hi"
+
+
+def test_a_responder_that_is_left_pending_is_not_lost_with_a_complaint(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def abort() -> None:
+        async def never(call: FakeCall) -> str:
+            await asyncio.Event().wait()
+            return "late"
+
+        signal = asyncio.Event()
+        stream = FakeAdapter(agents={"*": never}).stream(
+            ChatRequest(model="m", messages=(Msg.text("user", "hi"),)), signal
+        )
+        asyncio.get_running_loop().call_soon(signal.set)
+        assert [event async for event in stream] == []
+        del stream
+        gc.collect()
+
+    asyncio.run(abort())
+    gc.collect()
+    assert caplog.records == []

@@ -420,6 +420,47 @@ def test_a_recording_that_has_no_place_is_kept_and_said_so(project: Project) -> 
     assert len(read_cassette(kept).rows) == 2
 
 
+RELATIVE = """
+from pathlib import Path
+
+from flow import review
+from rulvar import Engine
+from rulvar.testing import replay
+
+
+async def test_relative(monkeypatch, tmp_path):
+    monkeypatch.chdir(Path(__file__).parent.parent / "cassettes")
+    adapters = replay(cassette="review.jsonl")
+    monkeypatch.chdir(tmp_path)
+    engine = Engine(adapters=adapters, routing={"loop": "model:large"}, profiles={"reviewer": {}})
+    for file in ("a.py", "other.py"):
+        await engine.run(review, {"file": file}).result()
+"""
+
+
+def test_a_report_knows_where_a_cassette_lies_whatever_the_working_directory(project: Project) -> None:
+    project.record()
+    project.write("deep/test_relative.py", RELATIVE)
+    [test] = project.report().tests
+    assert [cassette.path for cassette in test.cassettes] == ["cassettes/review.jsonl"]
+    assert test.cassettes[0].served == (2,)
+    hit, miss = [call for call in test.calls if call.kind == "agent"]
+    assert (hit.served, hit.cassette, hit.row) == ("hit", "cassettes/review.jsonl", 2)
+    assert miss.nearest.cassette == "cassettes/review.jsonl"
+
+
+def test_a_cassette_dated_in_the_future_is_replayed_and_never_continued(project: Project) -> None:
+    project.write("test_two.py", TWO_ENGINES)
+    project.pytest()
+    tape = project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl"
+    header, *rows = tape.read_bytes().splitlines(keepends=True)
+    dated = json.dumps({**json.loads(header), "recordedAt": "2999-01-01T00:00:00.000Z"}).encode() + b"\n"
+    tape.write_bytes(b"".join([dated, rows[0]]))
+    run = project.pytest("--rulvar-record=once")
+    assert "2 model calls: 1 hit, 1 exhausted" in run.stdout, run.stdout
+    assert tape.read_bytes() == dated + rows[0]
+
+
 def test_in_ci_nothing_is_recorded(project: Project) -> None:
     project.write("test_fix.py", FIXTURES)
     run = project.pytest(CI="1")
