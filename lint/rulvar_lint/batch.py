@@ -61,9 +61,7 @@ def stats(root: Path, config: Config, wanted: list[str]) -> dict[str, Stat]:
     project, and the files named.
     """
     found: dict[str, Stat] = {}
-    for path, stat in walk(
-        root, exclude=config.exclude, respect_gitignore=config.respect_gitignore
-    ):
+    for path, stat in walk(root, exclude=config.exclude, respect_gitignore=config.respect_gitignore):
         if path.endswith((".py", CONFIG)) or config.is_cassette(path):
             found[path] = (stat.st_mtime_ns, stat.st_size)
     for name in wanted:
@@ -111,17 +109,18 @@ def _analyse(
     for path, text in overlays.items():
         project.set_text(path, text)
     known = _reusable(project, cache, files) if cache is not None else {}
-    candidates = sorted({*project.workspace.candidates(), *_named(files, wanted)})
+    named = _named({**files, **dict.fromkeys(overlays, (0, 0))}, wanted)
+    candidates = sorted({*project.workspace.candidates(), *named})
     todo = [path for path in candidates if path not in known]
     units = {**known, **_units(project, todo, jobs)}
     report = project.report({path: units[path] for path in candidates})
+    for path in files:
+        if project.workspace.is_unreadable(path):
+            files[path] = (0, -1)  # look again: permissions change without a trace in time and size
     if cache is not None:
         cache.store(_stored(project, files, units, report))
     found = [
-        item
-        for path, items in report.items()
-        if wanted is None or is_wanted(path, wanted)
-        for item in items
+        item for path, items in report.items() if wanted is None or is_wanted(path, wanted) for item in items
     ]
     workflows = sum(len(unit.workflows) for unit in units.values())
     python = sum(path.endswith(".py") for path in files)
@@ -157,8 +156,12 @@ def _units(project: Project, paths: list[str], jobs: int | None) -> dict[str, Un
 
 
 def _work(project: Project, paths: list[str], sender: Any) -> None:
-    sender.send(project.units(paths, release=True))
-    sender.close()
+    try:
+        sender.send(project.units(paths, release=True))
+    except Exception:
+        return  # the process that waits meets the same error and reports it
+    finally:
+        sender.close()
 
 
 def _processors() -> int:
@@ -180,9 +183,7 @@ def _reusable(project: Project, cache: Cache, files: dict[str, Stat]) -> dict[st
     changed, structure = cache.changed(project.root, files)
     if structure:
         return {}
-    texts = [
-        source.data for path in changed if (source := project.workspace.source(path)) is not None
-    ]
+    texts = [source.data for path in changed if (source := project.workspace.source(path)) is not None]
     found: dict[str, Unit] = {}
     for path, entry in (cache.read("units") or {}).items():
         if path in changed or not changed.isdisjoint(entry["deps"]):
@@ -209,9 +210,7 @@ def _stored(
     return {
         "index": index,
         "units": {path: unit.to_json() for path, unit in units.items()},
-        "report": {
-            path: [item.to_json() for item in items] for path, items in report.items() if items
-        },
+        "report": {path: [item.to_json() for item in items] for path, items in report.items() if items},
     }
 
 

@@ -70,9 +70,7 @@ class Cache:
         different: set[str] = set()
         for path, stat in files.items():
             entry = known.get(path)
-            if entry is None or (
-                (entry[0], entry[1]) != stat and digest_of(root / path) != entry[2]
-            ):
+            if entry is None or ((entry[0], entry[1]) != stat and digest_of(root / path) != entry[2]):
                 different.add(path)
         structure = any(path.endswith(CONFIG) for path in different)
         return different, structure or set(known) != set(files)

@@ -58,9 +58,7 @@ class Config:
 
     def is_ignored_in(self, path: str, code: str) -> bool:
         """Whether a rule is not reported in the file at `path`."""
-        return any(
-            _covers(codes, code) and matches(glob, path) for glob, codes in self.per_file_ignores
-        )
+        return any(_covers(codes, code) and matches(glob, path) for glob, codes in self.per_file_ignores)
 
     def is_cassette(self, path: str) -> bool:
         """Whether the file at `path` is a cassette."""
@@ -91,6 +89,9 @@ _KEYS: Final = {
 }
 
 
+_TABLE: Final = ("tool", "rulvar", "lint")
+
+
 def load(root: Path, codes: frozenset[str]) -> Config:
     """The configuration of the project at `root`; the defaults if it has none.
 
@@ -99,7 +100,7 @@ def load(root: Path, codes: frozenset[str]) -> Config:
     """
     path = root / "pyproject.toml"
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         return Config()
     except (OSError, UnicodeDecodeError) as err:
@@ -112,10 +113,12 @@ def load(root: Path, codes: frozenset[str]) -> Config:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
         raise ConfigError(f"{path}: {err}") from err
-    table = data.get("tool", {})
-    for name in ("rulvar", "lint"):
-        table = table.get(name, {}) if isinstance(table, dict) else {}
-    return from_table(table, str(path), codes) if isinstance(table, dict) else Config()
+    table = data
+    for depth, name in enumerate(_TABLE, 1):
+        table = table.get(name, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: [{'.'.join(_TABLE[:depth])}]: expected a table")
+    return from_table(table, str(path), codes)
 
 
 def from_table(table: dict[str, Any], where: str, codes: frozenset[str]) -> Config:
@@ -129,9 +132,7 @@ def from_table(table: dict[str, Any], where: str, codes: frozenset[str]) -> Conf
         kind = _KEYS.get(key)
         if kind is None:
             near = difflib.get_close_matches(key, _KEYS, 1)
-            hint = (
-                f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(sorted(_KEYS))}"
-            )
+            hint = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(sorted(_KEYS))}"
             raise ConfigError(f"{where}: [tool.rulvar.lint]: unknown key `{key}`; {hint}")
         values[key.replace("-", "_")] = _value(kind, key, value, where, codes)
     return Config(**values)

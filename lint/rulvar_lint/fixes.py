@@ -4,7 +4,6 @@ for byte.
 
 from __future__ import annotations
 
-import ast
 import re
 import warnings
 from collections.abc import Iterable
@@ -110,7 +109,7 @@ def _parses(text: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            ast.parse(text)
+            compile(text, "file", "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
     return True
@@ -126,9 +125,7 @@ def is_lossless(text: str) -> bool:
         return False
 
 
-def rewrite(
-    data: bytes, diagnostics: Iterable[Diagnostic], *, unsafe: bool = False
-) -> tuple[bytes, Applied]:
+def rewrite(data: bytes, diagnostics: Iterable[Diagnostic], *, unsafe: bool = False) -> tuple[bytes, Applied]:
     """The bytes of a file with fixes applied. Byte order mark and encoding are kept."""
     text = decode(data)
     applied = apply(text, diagnostics, unsafe=unsafe)

@@ -8,7 +8,6 @@ import ast
 import gc
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.values import Func
 
-# The cyclic garbage collector is held back while trees are built, and run after so many files.
-COLLECT_EVERY: Final = 100
+# What an analysis keeps has no cycles to look for, so the collector is told to pass over it; after
+# so many analyses it looks at everything once, for the sake of the program around this session.
+LOOK_EVERY: Final = 500
 
 _MISSING: Final = object()
-_FORGOTTEN: Final = ast.Lambda(ast.arguments([], [], None, [], [], None, []), ast.Constant(None))
 
 
 class Project:
@@ -52,14 +51,13 @@ class Project:
         ConfigError: the configuration cannot be used.
     """
 
-    def __init__(
-        self, root: Path, config: Config | None = None, files: Iterable[str] | None = None
-    ) -> None:
+    def __init__(self, root: Path, config: Config | None = None, files: Iterable[str] | None = None) -> None:
         self.root = Path(root).resolve()
         self.config = load(self.root, CODES) if config is None else config
         self.workspace = Workspace(self.root, self.config, files)
         self._modules: dict[str, Module | None] = {}
         self._units: dict[str, Unit] = {}
+        self._analyses = 0
         self._catalog = Catalog(dict(self.config.effects))
         self._machine = Machine(self, self._catalog, hooks())
 
@@ -91,14 +89,17 @@ class Project:
     def _changed(self, path: str, structure: bool) -> None:
         self.workspace.forget(path, structure=structure)
         stale = set(self._modules) | {path} if structure else self._dependents(path)
+        dropped: list[Module] = []
         for name in stale:
             module = self._modules.pop(name, None)
             self._units.pop(name, None)
             self._machine.edges.pop(name, None)
+            self._machine.words.pop(name, None)
             if module is None:
                 continue
             for decl in module.decls.values():
                 self._machine.registered.pop(decl, None)
+            dropped.append(module)
         registrars = self._machine.registrars
         for decl in [decl for decl, by in registrars.items() if by in stale]:
             self._machine.registered.pop(decl, None)
@@ -111,6 +112,9 @@ class Project:
                     module = self._modules.get(dep)
                     if module is not None:
                         module.changed_names.clear()
+        self._machine.begin_unit()
+        for module in dropped:
+            module.dissolve()
 
     def _dependents(self, path: str) -> set[str]:
         """The file and all that use it, directly or not."""
@@ -147,9 +151,19 @@ class Project:
         """The analysis that begins in one file."""
         found = self._units.get(path)
         if found is None:
+            is_collecting = gc.isenabled()
             with no_collection():
                 found = self._units[path] = self._analyse(path)
+                if is_collecting:
+                    self._settle()
         return found
+
+    def _settle(self) -> None:
+        self._analyses += 1
+        if self._analyses % LOOK_EVERY == 0:
+            gc.unfreeze()
+            gc.collect()
+        gc.freeze()
 
     def _analyse(self, path: str) -> Unit:
         unit = Unit()
@@ -164,6 +178,9 @@ class Project:
                 self._run_roots(module, unit)
             except RecursionError:
                 pass
+            except Exception as err:
+                err.add_note(f"while checking {path}")
+                raise
             finally:
                 sys.setrecursionlimit(limit)
         for finding in machine.findings.values():
@@ -253,15 +270,13 @@ class Project:
         forgotten.
         """
         found = {}
-        if release:
-            gc.freeze()
         with no_collection():
-            for number, path in enumerate(paths, 1):
+            for path in paths:
                 found[path] = self.unit(path)
                 if release:
                     self._release(path)
-                    if number % COLLECT_EVERY == 0:
-                        gc.collect()
+            if release:
+                gc.freeze()
         return found
 
     def _release(self, path: str) -> None:
@@ -274,13 +289,9 @@ class Project:
         for decl in module.decls.values():
             self._machine.registered.pop(decl, None)
             self._machine.registrars.pop(decl, None)
-            decl.memo.clear()
-            decl.node = _FORGOTTEN
-        for part in (module.env, module.decls, module.functions, module.ctx_calls):
-            part.clear()
-        module.tree = ast.Module([], [])
         del self._modules[path]
         self._machine.begin_unit()
+        module.dissolve()
         self.workspace.release(path)
 
     def report(self, units: dict[str, Unit]) -> dict[str, list[Diagnostic]]:
@@ -375,27 +386,3 @@ def _closure(edges: dict[str, set[str]], path: str) -> set[str]:
                 found.add(target)
                 todo.append(target)
     return found
-
-
-def lint_source(
-    text: str, path: str = "<string>", config: Config | None = None
-) -> list[Diagnostic]:
-    """The findings of one file with no project around it."""
-    project = Project(Path("/nonexistent-rulvar-root"), config or Config(), [])
-    name = path if path.endswith((".py", ".jsonl")) else f"{path}.py"
-    project.set_text(name, text)
-    found = project.check_file(name)
-    return found if name == path else [_renamed(item, path) for item in found]
-
-
-def _renamed(item: Diagnostic, path: str) -> Diagnostic:
-    return replace(item, path=path)
-
-
-def lint_paths(
-    paths: Iterable[str | Path], root: Path | None = None, config: Config | None = None
-) -> list[Diagnostic]:
-    """The findings of files and folders in the project at `root` (the current folder if not
-    given).
-    """
-    return Project(root or Path.cwd(), config).check(paths)

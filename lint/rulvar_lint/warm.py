@@ -117,9 +117,7 @@ def current(entry: dict[str, Any]) -> dict[str, list[int]]:
     root = entry["root"]
     cassettes = entry["cassettes"]
     found: dict[str, list[int]] = {}
-    for name, stat in walk(
-        root, exclude=tuple(entry["exclude"]), respect_gitignore=entry["gitignore"]
-    ):
+    for name, stat in walk(root, exclude=tuple(entry["exclude"]), respect_gitignore=entry["gitignore"]):
         if name.endswith((".py", CONFIG)) or (cassettes and _matches_any(cassettes, name)):
             found[name] = [stat.st_mtime_ns, stat.st_size]
     for name in entry["extra"]:
@@ -155,9 +153,7 @@ def remember(argv: list[str], entry: dict[str, Any], output: str) -> None:
 def _forget_old(folder: str) -> None:
     with os.scandir(folder) as entries:
         kept = sorted(
-            (entry.stat().st_mtime_ns, entry.path)
-            for entry in entries
-            if entry.name.startswith("warm-")
+            (entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.name.startswith("warm-")
         )
     for _, path in kept[: -2 * KEPT]:
         os.unlink(path)

@@ -38,6 +38,7 @@ class Workspace:
         self._files = None if files is None else list(files)
         self._index: ModuleIndex | None = None
         self._sources: dict[str, Source] = {}
+        self._edited: dict[str, Source] = {}
         self._imports: dict[str, list[str]] = {}
         self._targets: dict[str, frozenset[str]] = {}
         self._marks: dict[str, tuple[bool, bool]] = {}
@@ -81,9 +82,7 @@ class Workspace:
         config = self.config
         return [
             path
-            for path, _ in walk(
-                self.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore
-            )
+            for path, _ in walk(self.root, exclude=config.exclude, respect_gitignore=config.respect_gitignore)
         ]
 
     def _source_roots(self, paths: list[str]) -> list[str]:
@@ -108,7 +107,10 @@ class Workspace:
 
     def forget(self, path: str, *, structure: bool) -> None:
         """A file changed; with `structure`, one came or went."""
-        self._sources.pop(path, None)
+        source = self._sources.pop(path, None)
+        parsed = source.last_parsed() if source is not None else None
+        if parsed is not None and path in self.overlays:
+            self._edited[path] = parsed
         self._imports.pop(path, None)
         self._marks.pop(path, None)
         if structure:
@@ -129,15 +131,23 @@ class Workspace:
             if data is None:
                 try:
                     data = (self.root / path).read_bytes()
-                except OSError:
+                except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                     return None
-            found = self._sources[path] = Source(path, data)
+                except OSError as err:
+                    found = self._sources[path] = Source.unreadable(path, err.strerror or str(err))
+                    return found
+            found = self._sources[path] = Source(path, data, self._edited.pop(path, None))
         return found
 
     def data(self, path: str) -> bytes:
         """The bytes of a file; none if it cannot be read."""
         source = self.source(path)
         return source.data if source is not None else b""
+
+    def is_unreadable(self, path: str) -> bool:
+        """Whether there is a file that cannot be read."""
+        source = self._sources.get(path)
+        return source is not None and source.is_unreadable
 
     def release(self, path: str) -> None:
         """Forget the tree of a file."""
@@ -153,7 +163,7 @@ class Workspace:
         if found is None:
             data = self.data(path)
             rulvar = _MARKS[0] in data
-            found = self._marks[path] = (rulvar or _MARKS[1] in data, rulvar)
+            found = self._marks[path] = (rulvar or _MARKS[1] in data or self.is_unreadable(path), rulvar)
         return found
 
     def is_marked(self, path: str) -> bool:
@@ -234,9 +244,7 @@ def imported_names(path: str, data: bytes) -> list[str]:
     for match in _IMPORT.finditer(data):
         if match[3] is not None:
             found += [
-                part.split()[0]
-                for part in match[3].decode("utf-8", "replace").split(",")
-                if part.split()
+                part.split()[0] for part in match[3].decode("utf-8", "replace").split(",") if part.split()
             ]
             continue
         base = match[1].decode("utf-8", "replace")

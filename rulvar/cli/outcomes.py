@@ -20,6 +20,7 @@ __all__ = [
     "exit_code",
     "outcome_document",
     "preview_document",
+    "show_error",
     "show_outcome",
     "show_pending",
     "value_text",
@@ -52,6 +53,7 @@ def outcome_document(
         "status": outcome.status,
         "value": outcome.value,
         "error": None if outcome.error is None else outcome.error.to_wire(),
+        "raised": None if outcome.raised is None else outcome.raised.to_wire(),
         "pending": [item.to_wire() for item in outcome.pending],
         "dropped": [item.to_wire() for item in outcome.dropped],
         "usage": outcome.usage.to_wire(),
@@ -92,11 +94,18 @@ def preview_document(preview: Preview) -> dict[str, Any]:
     }
 
 
+def show_error(terminal: Terminal, outcome: Outcome) -> None:
+    """Write what ended a run, and the line of the workflow that raised it."""
+    if outcome.error is not None:
+        terminal.out("  error    ", (outcome.error.code, "red"), f"  {outcome.error.message}")
+        if outcome.raised is not None:
+            terminal.out(f"  raised   {outcome.raised}")
+
+
 def show_outcome(terminal: Terminal, run_id: str, workflow: str, outcome: Outcome) -> None:
     """Write a run's end in a few lines."""
     terminal.out((outcome.status, STATUS_STYLES.get(outcome.status, "")), f"  {workflow}  {run_id}")
-    if outcome.error is not None:
-        terminal.out("  error    ", (outcome.error.code, "red"), f"  {outcome.error.message}")
+    show_error(terminal, outcome)
     if outcome.status == "ok":
         show_value(terminal, outcome.value)
     usage = outcome.usage.to_wire()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.exits import EXIT_OF_STATUS, FAILED, OK
-from rulvar.cli.outcomes import STATUS_STYLES, preview_document, show_value
+from rulvar.cli.outcomes import STATUS_STYLES, preview_document, show_error, show_value
 from rulvar.cli.terminal import Terminal
 from rulvar.errors import JournalMissError
 
@@ -79,6 +79,7 @@ class ReplayReport:
             "recordedStatus": self.recorded_status,
             "value": outcome.value,
             "error": None if outcome.error is None else outcome.error.to_wire(),
+            "raised": None if outcome.raised is None else outcome.raised.to_wire(),
             "pending": [item.to_wire() for item in outcome.pending],
             "preview": preview_document(self.preview),
             "divergence": self.divergence,
@@ -100,8 +101,8 @@ class ReplayReport:
         terminal.out(f"  calls    {', '.join(facts)}")
         if found is not None:
             show_divergence(terminal, found)
-        elif outcome.error is not None:
-            terminal.out("  error    ", (outcome.error.code, "red"), f"  {outcome.error.message}")
+        else:
+            show_error(terminal, outcome)
         if outcome.status == "ok":
             show_value(terminal, outcome.value)
         for item in outcome.pending:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable
 from hashlib import sha256
 from typing import Any
 
@@ -334,6 +335,8 @@ def _check(value: Any, path: str, depth: int) -> None:
 def _unfit(value: Any) -> str:
     kind = type(value)
     hint = _HINTS.get(kind.__name__, "pass None, bool, int, float, str, list or dict")
+    if isinstance(value, Awaitable):
+        hint = "write await before the call that makes it"
     return f"is of type {kind.__module__}.{kind.__qualname__}; {hint}".replace("builtins.", "")
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, cast
 
 from rulvar.contracts.stream import WireError
+from rulvar.contracts.type_variables import Value
 from rulvar.contracts.usage import ZERO_USAGE, Usage
+from rulvar.errors import RunFailedError
 
-__all__ = ["CostReport", "Dropped", "Outcome", "Pending", "Preview", "RunStatus", "Settled"]
+__all__ = ["CostReport", "Dropped", "Outcome", "Pending", "Preview", "Raised", "RunStatus", "Settled"]
 
 RunStatus = Literal[
     "running", "ok", "error", "cancelled", "exhausted", "suspended", "blocked", "outcome_unknown"
@@ -89,13 +91,38 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Raised:
+    """The exception that ended a run: its type's name, and the innermost line of the user's code.
+
+    ``file``, ``line`` and ``function`` are None where the exception never passed the user's code.
+    """
+
+    type: str
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+
+    def __str__(self) -> str:
+        return (
+            self.type if self.file is None else f"{self.type} at {self.file}:{self.line} in {self.function}"
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"type": self.type, "file": self.file, "line": self.line, "function": self.function}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Generic[Value]):
     """How an execution segment of a run ended. It is awaited, never raised.
 
     Attributes:
         status: ok, error, cancelled, exhausted, suspended, blocked or outcome_unknown.
-        value: what the workflow returned, as JSON; None unless status is ok.
+        value: what the workflow returned, as JSON; None unless status is ok. Its type is the workflow's,
+            for what JSON has: of a model it is the JSON object.
         error: what ended the run, when it did not end ok.
+        raised: the exception behind the error, and the line of the workflow's code that raised it; known to
+            the segment that saw it, and not journaled.
         cost: spend of the whole run, earlier segments included.
         usage: tokens of the whole run.
         dropped: results that the workflow went on without.
@@ -103,12 +130,31 @@ class Outcome:
     """
 
     status: RunStatus
-    value: Any = None
+    value: Value | None = None
     error: WireError | None = None
+    raised: Raised | None = field(default=None, compare=False)
     cost: CostReport = field(default_factory=CostReport)
     usage: Usage = ZERO_USAGE
     dropped: tuple[Dropped, ...] = ()
     pending: tuple[Pending, ...] = ()
+
+    def unwrap(self) -> Value:
+        """Return the value of a run that ended ok; see ``value`` for its type.
+
+        Raises:
+            RunFailedError: The run ended otherwise; the message says how, and why.
+        """
+        if self.status == "ok":
+            return cast(Value, self.value)
+        told = [f"the run ended {self.status}"]
+        if self.error is not None:
+            told.append(f"{self.error.code}: {self.error.message}")
+        if self.raised is not None:
+            told.append(f"raised by {self.raised}")
+        if self.pending:
+            told.append("waits for " + ", ".join(item.key for item in self.pending))
+        error = {} if self.error is None else {"error": self.error.to_wire()}
+        raise RunFailedError("; ".join(told), data={"status": self.status, **error})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

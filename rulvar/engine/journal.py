@@ -124,13 +124,14 @@ class JournalWriter:
     def _break(self, error: BaseException) -> RulvarError:
         if self._broken is not None:
             return self._broken
-        self._broken = error if isinstance(error, RulvarError) else _store_error(self.run_id, error)
+        self._broken = error if isinstance(error, RulvarError) else store_error(self.run_id, error)
         if self._tell_broken is not None:
             self._tell_broken(self._broken)
         return self._broken
 
 
-def _store_error(run_id: str, error: BaseException) -> StoreError:
+def store_error(run_id: str, error: BaseException) -> StoreError:
+    """Return a failure of a store as the error that a run ends with."""
     return StoreError(
         f"run {run_id!r}: the store failed: {type(error).__name__}: {error}", data={"reason": "io"}
     )

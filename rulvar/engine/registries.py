@@ -7,8 +7,8 @@ from typing import Any
 
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ports.provider import Adapter
-from rulvar.engine.options import adapters_by_id, price_table
-from rulvar.engine.workflow import Workflow
+from rulvar.engine.options import adapters_by_id, mapping_of, price_table
+from rulvar.engine.workflow import RunsAs, Workflow
 from rulvar.errors import ConfigError
 from rulvar.runtime.agent import AgentProfile
 
@@ -25,19 +25,25 @@ class Registries:
     def __init__(
         self,
         adapters: Iterable[Adapter],
-        profiles: Mapping[str, AgentProfile | Mapping[str, Any]],
-        pricing: Mapping[str, ModelPricing | Mapping[str, Any]],
+        profiles: Mapping[str, AgentProfile | Mapping[str, Any]] | None,
+        pricing: Mapping[str, ModelPricing | Mapping[str, Any]] | None,
         workflows: Iterable[Workflow[Any] | type],
     ) -> None:
         self._adapters = adapters_by_id(adapters)
-        self._profiles = {name: AgentProfile.of(name, item) for name, item in profiles.items()}
-        self._pricing = {reference: price_table(reference, item) for reference, item in pricing.items()}
+        self._profiles = {
+            name: AgentProfile.of(name, item)
+            for name, item in mapping_of(profiles, "profiles", '{"writer": {}}').items()
+        }
+        self._pricing = {
+            reference: price_table(reference, item)
+            for reference, item in mapping_of(pricing, "pricing", '{"anthropic:MODEL": {...}}').items()
+        }
         self._workflows: dict[str, Workflow[Any]] = {}
         for item in workflows:
             known = self.workflow_of(item)
             self._workflows[known.name] = known
 
-    def workflow_of(self, wf: Workflow[Any] | type | str) -> Workflow[Any]:
+    def workflow_of(self, wf: Workflow[Any] | RunsAs[Any] | type | str) -> Workflow[Any]:
         """Return a workflow, looking a name up; a state machine is compiled to one.
 
         Raises:
@@ -56,8 +62,8 @@ class Registries:
                 f"no workflow named {wf!r}; the engine knows: {known}", data={"field": "workflow"}
             )
         raise ConfigError(
-            f"expected a workflow made by @workflow or a StateMachine class, got {type(wf).__name__}; decorate the "
-            "function, or use define_workflow(name, fn)",
+            f"expected a workflow made by @workflow or a StateMachine class, got {_told(wf)}; decorate the "
+            "function, use define_workflow(name, fn), or derive a machine that is not abstract",
             data={"field": "workflow"},
         )
 
@@ -87,7 +93,8 @@ class Registries:
         if profile is None:
             known = ", ".join(map(repr, sorted(self._profiles))) or "none"
             raise ConfigError(
-                f"no profile for agent_type {agent_type!r}; the engine has: {known}",
+                f"no profile for agent_type {agent_type!r}; the engine has: {known}; give it one: "
+                f"Engine(profiles={{{agent_type!r}: {{}}}})",
                 data={"field": "agent_type"},
             )
         return profile
@@ -104,3 +111,7 @@ class Registries:
             return adapter.caps(model).pricing
         except ConfigError:
             return None
+
+
+def _told(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from rulvar.contracts.entries import JournalEntry
@@ -22,6 +23,7 @@ from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import Accounting, Call, Claim, Opened, RunRequest
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.lease import HeldRun
+from rulvar.engine.models import RunModels
 from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
@@ -33,10 +35,12 @@ from rulvar.errors import (
     RunSuspended,
     TransitionAborted,
 )
+from rulvar.kernel.admission import recorded_admissions
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
 from rulvar.kernel.mismatch import explain_miss
+from rulvar.tools.grants import narrow_grants
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
@@ -45,6 +49,9 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 Body = TypeVar("Body", bound=Awaitable[Any])
+
+_AFTER_CANCEL = ("step", "rand")
+"""What a cancelled run may still do live, so that it can tidy up; it starts nothing that is paid or waits."""
 
 
 class Run:
@@ -77,7 +84,10 @@ class Run:
             tap=self.observe.keep if self.observe.keeps_segments else None,
         )
         self.transcript_store = held.transcripts
-        self.spend = Spend(engine.price_of)
+        self.models = RunModels(engine, request.workflow.adapters)
+        self.agents: Any = None
+        """What the agents of the run share; see ``rulvar.agents``."""
+        self.spend = Spend(self.models.price_of)
         for entry in entries:
             self.spend.add_entry(entry)
             if self.observe.keeps_segments:
@@ -94,6 +104,8 @@ class Run:
         self.cancel_reason: str | None = None
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
+        self._thread = get_ident()
+        self._admissions: Mapping[tuple[str, str], Mapping[str, Any]] | None = None
         self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
         self.waits = Waits(self)
@@ -101,7 +113,12 @@ class Run:
         self._base = segment << SEGMENT_BITS
         self._spans = 0
         self.root = Place(
-            run=self, branch=Branch(self.liveness), scope="", span=self.next_span(), workflow=request.workflow
+            run=self,
+            branch=Branch(self.liveness),
+            scope="",
+            span=self.next_span(),
+            workflow=request.workflow,
+            grants=narrow_grants(engine.grants, request.workflow.grants),
         )
 
     # -- where a call stands -------------------------------------------------------------
@@ -111,8 +128,13 @@ class Run:
 
         Raises:
             RunSuspended, ReplayStopped, TransitionAborted: what calls is over and has to unwind.
-            ConfigError: a journaling call inside a step.
+            ConfigError: a journaling call inside a step, or in another thread.
         """
+        if get_ident() != self._thread:
+            raise ConfigError(
+                "ctx was called in another thread; it belongs to the thread of the run's event loop: do the work in "
+                "the thread, and call ctx with its result"
+            )
         place = CURRENT_PLACE.get()
         if place is None or place.run is not self:
             place = self.root
@@ -146,6 +168,12 @@ class Run:
     def now_iso(self) -> str:
         """Return the time that entries carry."""
         return iso_ms(self.clock.now_ms())
+
+    def recorded_admissions(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        """Return the first verdict on each child that the journal brought, by parent scope and child scope."""
+        if self._admissions is None:
+            self._admissions = recorded_admissions(self.index.decisions.get("spawn-admission", ()))
+        return self._admissions
 
     # -- matching ------------------------------------------------------------------------
 
@@ -182,6 +210,9 @@ class Run:
     ) -> Claim:
         self.observe.claimed(place.scope, call, action)
         if not self.strict:
+            if self.cancel_reason is not None and call.identity["kind"] not in _AFTER_CANCEL:
+                # a body that swallowed the cancellation may tidy up, and start nothing new
+                raise asyncio.CancelledError(self.cancel_reason)
             return Claim(action, operation)
         divergence = explain_miss(
             self.index,

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.canonical import decode_json, hash_canonical
 from rulvar.contracts.entries import JournalEntry
-from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.outcome import Outcome, RunStatus
-from rulvar.contracts.ports.clock import iso_ms
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
+from rulvar.engine.control import unwrapped
+from rulvar.engine.failure import describe_raised, returned_form
 from rulvar.engine.handle import RunHandle
 from rulvar.engine.lease import HeldRun
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
+from rulvar.engine.run_meta import run_meta, segments_of
 from rulvar.engine.workflow import takes_args
 from rulvar.errors import (
+    BudgetExceededError,
     ConfigError,
     JournalCompatibilityError,
     LeaseHeldError,
+    OutcomeUnknownError,
     ReplayStopped,
     RulvarError,
     RunCancelledError,
@@ -58,6 +60,9 @@ class Segment:
         self._request = request
         self._workflow_is_known = workflow_is_known
         self._held = HeldRun(engine.store, engine.transcripts, None)
+        self._passed_on: BaseException | None = (
+            None  # what is no error of the run: an exit, a test's own verdict
+        )
 
     async def execute(self) -> Outcome:
         """Run the segment to its end.
@@ -99,12 +104,12 @@ class Segment:
                 self._handle._bus = self._move_bus(meta)
         elif meta is not None:
             raise run_exists(request.run_id)
-        segment = int(meta.get("segments", 1)) if request.resumed and meta else 0
+        segment = segments_of(meta) if request.resumed and meta else 0
         ceiling = request.budget_usd
         if ceiling is None and request.resumed:
             ceiling = recorded_ceiling(meta or {}, entries)
         run = Run(self._engine, request, entries, segment, self._handle._bus, store, ceiling)
-        new_meta = self._meta(run, meta or {}, "running", segment + 1)
+        new_meta = run_meta(self._engine, self._request, meta or {}, "running", segment + 1)
         if not request.strict:
             for name, data in request.kept.items():
                 await store.transcripts.put(f"{request.run_id}/{name}", data)
@@ -127,7 +132,7 @@ class Segment:
     def _move_bus(self, meta: Mapping[str, Any]) -> EventBus:
         # nothing has been emitted yet: the stream of a later segment starts at its own seq
         bus = self._handle._bus
-        bus._first_seq = int(meta.get("segments", 1)) << SEGMENT_BITS
+        bus._first_seq = segments_of(meta) << SEGMENT_BITS
         return bus
 
     def _check_resume(self, meta: Mapping[str, Any]) -> RunRequest:
@@ -158,37 +163,6 @@ class Segment:
                 data={"field": "args"},
             )
 
-    def _meta(self, run: Run, meta: Mapping[str, Any], status: str, segments: int) -> RunMeta:
-        request = self._request
-        workflow = request.workflow
-        fresh: RunMeta = {"runId": request.run_id, "status": status, "segments": segments}
-        fresh["updatedAt"] = iso_ms(self._engine.clock.now_ms())
-        if not meta:
-            if request.name is not None:
-                fresh["name"] = request.name
-            if request.tags:
-                fresh["tags"] = list(request.tags)
-            if request.config_fingerprint is not None:
-                fresh["configFingerprint"] = request.config_fingerprint
-            if request.scope is not None:
-                fresh["scope"] = request.scope
-            if request.budget_usd is not None:
-                fresh["budgetUsd"] = request.budget_usd
-            fresh["argsProvided"] = request.args_json is not None
-            if request.args_json is not None:
-                plain = decode_json(request.args_json)
-                if self._engine.salt_args:
-                    fresh["argsSalt"] = secrets.token_hex(16)
-                fresh["argsHash"] = hash_args(plain, fresh.get("argsSalt"))
-            fresh["genesis"] = self._engine.mint_id()
-            fresh["execKeyDerivation"] = 2
-            fresh["workflowName"] = workflow.name
-            fresh["workflowHash"] = workflow.source_hash
-            if request.trace:
-                fresh["trace"] = True
-            return fresh
-        return {**meta, **fresh}
-
     # -- the body ------------------------------------------------------------------------
 
     async def _live(self, run: Run, meta: RunMeta, entries: list[JournalEntry]) -> Outcome:
@@ -202,7 +176,9 @@ class Segment:
         if refused is not None:
             outcome = self._outcome(run, "error", None, refused)
             if not request.strict:
-                await self._held.save_meta(run.run_id, self._meta(run, meta, "error", meta["segments"]))
+                await self._held.save_meta(
+                    run.run_id, run_meta(self._engine, self._request, meta, "error", meta["segments"])
+                )
             return self._ended(run, outcome)
         if request.resumed and request.budget_usd is not None and not request.strict:
             await self._journal_ceiling(run, request.budget_usd)
@@ -210,8 +186,11 @@ class Segment:
             await self._journal_scope(run, request.scope)
         status, value, error = await self._body(run, args)
         outcome = self._outcome(run, status, value, error)
-        outcome = await self._settle(run, meta, outcome, is_fresh=not entries)
-        return self._ended(run, outcome)
+        outcome = await self._settle(run, meta, outcome)
+        self._ended(run, outcome)
+        if self._passed_on is not None:
+            raise self._passed_on
+        return outcome
 
     async def _journal_scope(self, run: Run, scope: Any) -> None:
         key = content_key({"kind": "execution-scope"})
@@ -243,29 +222,33 @@ class Segment:
                 return "suspended", None, None
             if run.cancel_reason is not None:
                 return "cancelled", None, RunCancelledError(run.cancel_reason)
-            return "ok", decode_json(journal_form(value, f"workflow {workflow.name!r} returned")), None
-        except RunSuspended:
-            return ("suspended", None, None) if run.stop_error is None else ("error", None, run.stop_error)
-        except ReplayStopped as stopped:
-            return "error", None, run.stop_error or stopped.error
-        except asyncio.CancelledError:
-            if run.stop_error is not None:
-                return "error", None, run.stop_error
-            return "cancelled", None, RunCancelledError(run.cancel_reason or "the run's task was cancelled")
-        except Exception as error:
-            if run.suspended:
-                return "suspended", None, None
-            if run.cancel_reason is not None:
-                return "cancelled", None, RunCancelledError(run.cancel_reason)
-            run.failure = error
-            if run.stop_error is not None:
-                return "error", None, run.stop_error
-            if run.budget.denied is not None:
-                return "exhausted", None, run.budget.denied
-            return getattr(error, "run_status", "error"), None, error
+            return "ok", decode_json(returned_form(workflow, value)), None
+        except BaseException as raised:
+            return self._unwound(run, unwrapped(raised))
         finally:
             if timer is not None:
                 timer.cancel()
+
+    def _unwound(self, run: Run, error: BaseException) -> tuple[RunStatus, Any, BaseException | None]:
+        """Return how a run ended whose body did not return."""
+        if isinstance(error, Exception):
+            run.failure = error
+        if run.stop_error is not None:
+            return "error", None, run.stop_error
+        if isinstance(error, ReplayStopped):
+            return "error", None, error.error
+        if isinstance(error, RunSuspended) or (run.suspended and isinstance(error, Exception)):
+            return "suspended", None, None
+        if isinstance(error, asyncio.CancelledError):
+            return "cancelled", None, RunCancelledError(run.cancel_reason or "the run's task was cancelled")
+        if not isinstance(error, Exception):
+            self._passed_on = error
+            return "error", None, error
+        if run.cancel_reason is not None and not isinstance(error, OutcomeUnknownError):
+            return "cancelled", None, RunCancelledError(run.cancel_reason)
+        if run.budget.denied is not None and not isinstance(error, BudgetExceededError):
+            return "exhausted", None, run.budget.denied
+        return getattr(error, "run_status", "error"), None, error
 
     def _warn_of_changed_body(self, run: Run, meta: Mapping[str, Any]) -> None:
         recorded = meta.get("workflowHash")
@@ -281,13 +264,14 @@ class Segment:
             status=status,
             value=value,
             error=wire,
+            raised=None if error is None else describe_raised(error),
             cost=run.spend.report(),
             usage=run.spend.usage,
             dropped=tuple(run.dropped),
             pending=run.pending() if status == "suspended" else (),
         )
 
-    async def _settle(self, run: Run, meta: RunMeta, outcome: Outcome, *, is_fresh: bool) -> Outcome:
+    async def _settle(self, run: Run, meta: RunMeta, outcome: Outcome) -> Outcome:
         """Journal the end, then the meta row; an end that cannot be written is itself the outcome."""
         if run.strict:
             return outcome
@@ -305,7 +289,9 @@ class Segment:
                 assert _SETTLE_KEY is not None
                 await run.decide("", _SETTLE_KEY, run.root.span, settle)
             await run.journal.flush()
-            await self._held.save_meta(run.run_id, self._meta(run, meta, outcome.status, meta["segments"]))
+            await self._held.save_meta(
+                run.run_id, run_meta(self._engine, self._request, meta, outcome.status, meta["segments"])
+            )
         except SupersededError as error:
             # somebody else drives the run now, and settles it
             return replace(outcome, status="error", value=None, error=WireError.from_wire(error.to_wire()))

@@ -9,6 +9,7 @@ from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import CostReport
 from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage
+from rulvar.errors import ConfigError
 from rulvar.kernel.ledger import usd
 from rulvar.runtime.pricing import price_usd
 from rulvar.runtime.router import ROLES
@@ -49,7 +50,13 @@ class Spend:
         elif entry.kind in ("step", "decision") and b'"receipt"' in entry.line:
             receipt = _receipt(entry)
             if isinstance(receipt, dict):
-                self.add_tool(receipt.get("spentMicros", 0), receipt.get("reservedMicros", 0), entry.scope)
+                spent, held = receipt.get("spentMicros", 0), receipt.get("reservedMicros", 0)
+                if not isinstance(spent, int) or not isinstance(held, int):
+                    raise ConfigError(
+                        f"entry {entry.seq}: its receipt counts no money; restore the run from a copy",
+                        data={"seq": entry.seq, "field": "receipt"},
+                    )
+                self.add_tool(spent, held, entry.scope)
 
     def add_exchange(self, agent_ref: int, cost_usd: float | None) -> None:
         """Count an exchange of an agent that has not ended; its terminal entry takes the place of them all."""
@@ -72,11 +79,12 @@ class Spend:
         usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else ZERO_USAGE
         reference = str(wire.get("servedBy", ""))
         cost = self.price(reference, usage)
-        attribution = wire.get("costAttribution") or {}
+        attribution = _mapping(wire.get("costAttribution"))
         self.agents += 1
         self.total_usd -= self._under_way.pop(wire.get("ref", -1), 0.0)
         self.usage = add_usage(self.usage, usage)
-        self._wire_requests += len(wire.get("providerCalls") or ())
+        calls = wire.get("providerCalls")
+        self._wire_requests += len(calls) if isinstance(calls, list) else 0
         self._approximate = self._approximate or bool(wire.get("usageApprox"))
         amount = cost or 0.0
         self.total_usd += amount
@@ -90,7 +98,7 @@ class Spend:
             ("scope", wire.get("scope") or "root"),
         ):
             totals = self._by[dimension]
-            totals[key] = totals.get(key, 0.0) + amount
+            totals[str(key)] = totals.get(str(key), 0.0) + amount
         return cost
 
     def price(self, reference: str, usage: Usage) -> float | None:
@@ -112,6 +120,11 @@ class Spend:
             usage_approx=self._approximate,
             unpriced=tuple(self._unpriced),
         )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return what an entry holds where an object belongs; whatever else stands there counts as nothing."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _receipt(entry: JournalEntry) -> Any:

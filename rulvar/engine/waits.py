@@ -30,6 +30,13 @@ __all__ = [
     "resolved_value",
 ]
 
+APPROVAL_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"decision": {"enum": ["allow", "deny"]}, "reason": {"type": "string"}},
+    "required": ["decision"],
+}
+"""What an answer to an approval looks like; whatever else was taken would silently mean no."""
+
 Admit = Callable[[Pending, Any], Any]
 """Checks an answer to one way out of a wait, and returns what is journaled for it."""
 
@@ -143,7 +150,7 @@ def describe_waits(entry: JournalEntry) -> tuple[Pending, ...]:
     facts: Mapping[str, Any] = value if isinstance(value, dict) else {}
     key, prompt = str(facts.get("key", "")), facts.get("prompt")
     if entry.kind == "approval":
-        key, prompt = f"approval:{entry.seq}", f"approve tool {facts.get('toolName')!r}"
+        key, prompt = approval_key(entry.seq), f"approve tool {facts.get('toolName')!r}"
     transitions = facts.get("transitions")
     if not isinstance(transitions, Mapping):
         schema = facts.get("schema")
@@ -182,6 +189,11 @@ def find_way(key: str, ways: Sequence[Pending], whose: str) -> Pending:
     raise ResolutionError(f"{whose} does not wait for {key!r}; open waits: {keys}", data={"key": key})
 
 
+def approval_key(seq: int) -> str:
+    """Return the key under which the approval that an entry asks for is answered."""
+    return f"approval:{seq}"
+
+
 def admit_answer(way: Pending, value: Any) -> Any:
     """Check an answer against its way's schema, and return what is journaled for it.
 
@@ -204,7 +216,8 @@ def refuse_payload(way: Pending, value: Any) -> Any:
         plain = journal_value(value, f"resolve_external({way.key!r})")
     except NonSerializableValueError as error:
         raise ResolutionError(error.message, data={"key": way.key, **error.data}) from None
-    issues = () if way.schema is None else schema_contract(way.schema).issues(plain)
+    schema = APPROVAL_SCHEMA if way.key == approval_key(way.entry_ref) else way.schema
+    issues = () if schema is None else schema_contract(schema).issues(plain)
     if issues:
         first = issues[0]
         path = "".join(f"[{part!r}]" for part in first.path)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import typing
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from dataclasses import dataclass, field, is_dataclass
+from typing import Any, Generic, Protocol, cast, overload
 
 from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.contracts.type_variables import ValueOut
 from rulvar.errors import ConfigError
 
-__all__ = ["Workflow", "define_workflow", "workflow"]
+__all__ = ["RunsAs", "Workflow", "define_workflow", "unknown_workflow", "workflow"]
 
-P = ParamSpec("P")
-T = TypeVar("T")
-Body = Callable[..., Awaitable[T]]
+Body = Callable[..., Awaitable[ValueOut]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Workflow(Generic[T]):
+class Workflow(Generic[ValueOut]):
     """A workflow: its name, its body ``async def body(ctx, args)`` and its defaults.
 
     Attributes:
@@ -29,21 +29,27 @@ class Workflow(Generic[T]):
         model, effort, routing: defaults of the model calls in it.
         source: what the run's source hash is made of, when it is not the body.
         admit: checks an answer to a wait of a run that is not live; see ``engine.answers``.
+        adapters: models that its runs have beside the engine's; they win.
+        grants: what it may use of what its caller may use; None is all of it.
+        budget_share: the part of its caller's budget that it gets as a child; None is the engine's default.
         is_driver: whether the body is rulvar's own and brings the author's code into the determinism
             guard's view itself.
     """
 
     name: str
-    body: Body[T]
+    body: Body[ValueOut]
     args: SchemaContract | None = None
     model: Any = None
     effort: str | None = None
     routing: Mapping[str, Any] = field(default_factory=dict)
     source: Any = None
     admit: Callable[..., Any] | None = None
+    adapters: tuple[Any, ...] = ()
+    grants: frozenset[str] | None = None
+    budget_share: float | None = None
     is_driver: bool = False
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[T]:
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[ValueOut]:
         """Call the body itself, as a test of a helper may."""
         return self.body(*args, **kwargs)
 
@@ -59,8 +65,16 @@ class Workflow(Generic[T]):
         return hashlib.sha256(text).hexdigest()
 
 
+class RunsAs(Protocol[ValueOut]):
+    """Something that runs as a workflow: an agent, a compiled state machine."""
+
+    @property
+    def __workflow__(self) -> Workflow[ValueOut]:
+        """The workflow that it runs as."""
+
+
 @overload
-def workflow(body: Body[T], /) -> Workflow[T]: ...
+def workflow(body: Body[ValueOut], /) -> Workflow[ValueOut]: ...
 
 
 @overload
@@ -73,11 +87,11 @@ def workflow(
     model: Any = None,
     effort: str | None = None,
     routing: Mapping[str, Any] | None = None,
-) -> Callable[[Body[T]], Workflow[T]]: ...
+) -> Callable[[Body[ValueOut]], Workflow[ValueOut]]: ...
 
 
 def workflow(
-    body: Body[T] | None = None,
+    body: Body[ValueOut] | None = None,
     /,
     *,
     name: str | None = None,
@@ -85,19 +99,20 @@ def workflow(
     model: Any = None,
     effort: str | None = None,
     routing: Mapping[str, Any] | None = None,
-) -> Workflow[T] | Callable[[Body[T]], Workflow[T]]:
+) -> Workflow[ValueOut] | Callable[[Body[ValueOut]], Workflow[ValueOut]]:
     """Make a workflow of ``async def body(ctx, args)``; usable bare and with options.
 
     Args:
         name: default: the function's name.
-        args: JSON Schema or type that arguments are checked against before anything runs.
+        args: JSON Schema or type that arguments are checked against before anything runs. Default: the
+            annotation of the body's second parameter, where that is a dataclass or a pydantic model.
         model, effort, routing: defaults of the model calls in it; a call or profile overrides them.
 
     Raises:
         ConfigError: the body is not an async function of ``(ctx, args)``, or an option is wrong.
     """
 
-    def make(decorated: Body[T]) -> Workflow[T]:
+    def make(decorated: Body[ValueOut]) -> Workflow[ValueOut]:
         return define_workflow(
             name or str(getattr(decorated, "__name__", "")),
             decorated,
@@ -112,19 +127,21 @@ def workflow(
 
 def define_workflow(
     name: str | Mapping[str, Any],
-    body: Body[T],
+    body: Body[ValueOut],
     *,
     args: Any = None,
     model: Any = None,
     effort: str | None = None,
     routing: Mapping[str, Any] | None = None,
-) -> Workflow[T]:
+) -> Workflow[ValueOut]:
     """Make a workflow of a name and a body; see :func:`workflow`."""
     if isinstance(name, Mapping):
         return define_workflow(**{**name, "body": body})
     if not isinstance(name, str) or not name:
         raise ConfigError("workflow name: expected a non-empty string", data={"field": "name"})
     _check_body(name, body)
+    if args is None:
+        args = _annotated_args(body)
     return Workflow(
         name=name,
         body=body,
@@ -158,6 +175,18 @@ def _check_body(name: str, body: object) -> None:
         raise ConfigError(f"workflow {name!r}: the body takes (ctx, args) or (ctx)", data={"field": "body"})
 
 
+def _annotated_args(body: Callable[..., Any]) -> Any:
+    """Return the type that a body asks for its arguments in, when they have to be made into one."""
+    target = inspect.unwrap(body)
+    try:
+        name = list(inspect.signature(target).parameters)[1]
+        found = typing.get_type_hints(target).get(name)
+    except Exception:  # an annotation may name anything, or nothing at all: it is not ours to judge
+        return None
+    makes_one = isinstance(found, type) and (is_dataclass(found) or hasattr(found, "model_json_schema"))
+    return found if makes_one else None
+
+
 def takes_args(body: Callable[..., Any]) -> bool:
     """Whether a body takes ``args`` beside ``ctx``."""
     try:
@@ -167,3 +196,12 @@ def takes_args(body: Callable[..., Any]) -> bool:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return True
     return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) > 1
+
+
+def unknown_workflow() -> Workflow[Any]:
+    """Return what stands for a run's workflow until its recorded name has been looked up."""
+
+    async def unknown(ctx: Any, args: Any) -> None:
+        raise ConfigError("this workflow is not known")
+
+    return define_workflow("unknown", unknown)

@@ -26,6 +26,7 @@ from rulvar.testing.cassette_shape import (
     check_header,
     event_from_wire,
 )
+from rulvar.testing.foreign_text import tell_foreign_text
 
 __all__ = ["Cassette", "CassetteHeader", "CassetteRow", "read_cassette"]
 
@@ -35,6 +36,8 @@ _BLANK = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\
 
 
 _OPEN_BRACE = ord("{")
+_RECORD_AGAIN = "record the cassette again"
+_CORRECT = f"correct it, or {_RECORD_AGAIN}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,12 @@ class CassetteRow:
     def events(self) -> tuple[ChatEvent, ...]:
         """The redacted events of the stream, in order."""
         return tuple(event_from_wire(event) for event in self.wire["events"])
+
+    @property
+    def last_event(self) -> ChatEvent | None:
+        """The event that the stream ended with; None when there is none."""
+        events = self.wire["events"]
+        return event_from_wire(events[-1]) if events else None
 
     @property
     def caps(self) -> ModelCaps:
@@ -233,7 +242,10 @@ class _Reader:
         lines = self.content_lines()
         first = next(lines, None)
         if first is None:
-            refuse(self.path, None, None, "the file is empty; a cassette starts with its header line")
+            problem = (
+                "the file is empty, and a cassette starts with its header line; delete it and record again"
+            )
+            refuse(self.path, None, None, problem)
         cassette = Cassette(self.path, self.data, self.header(*first))
         reader = LineReader()
         view = memoryview(self.data)
@@ -241,9 +253,9 @@ class _Reader:
             try:
                 facts = reader.read(view[start:end])
             except WrongField as wrong:
-                refuse(self.path, number, wrong.field, wrong.problem)
+                refuse(self.path, number, wrong.field, f"{wrong.problem}; {_CORRECT}")
             except (ValueError, RecursionError) as error:
-                self.refuse_text(number, end, error)
+                self.refuse_text(number, start, end, error)
             _add(cassette, facts, number, start, end)
         cassette.declarations = reader.declarations
         return cassette
@@ -264,7 +276,8 @@ class _Reader:
         try:
             return bool(self.data[start:end].decode("utf-8").strip(_BLANK))
         except UnicodeDecodeError as error:
-            refuse(self.path, number, None, f"not UTF-8 at byte {error.start + 1} of the line")
+            problem = tell_foreign_text(self.data[start:end], error, _RECORD_AGAIN)
+            refuse(self.path, number, None, problem)
 
     def header(self, number: int, start: int, end: int) -> CassetteHeader:
         try:
@@ -273,12 +286,14 @@ class _Reader:
         except WrongField as wrong:
             refuse(self.path, number, wrong.field, wrong.problem)
         except (ValueError, RecursionError) as error:
-            refuse(self.path, number, None, f"not JSON, so this file is not a cassette: {error}")
+            otherwise = "this file is not a cassette, or its header was cut off: record to a new file"
+            problem = tell_foreign_text(self.data[start:end], error, otherwise)
+            refuse(self.path, number, None, problem)
         return CassetteHeader(
             hash_version=int(wire["hashVersion"]), recorded_at=wire["recordedAt"], wire=wire
         )
 
-    def refuse_text(self, number: int, end: int, error: Exception) -> NoReturn:
+    def refuse_text(self, number: int, start: int, end: int, error: Exception) -> NoReturn:
         if end == len(self.data):
             refuse(
                 self.path,
@@ -286,7 +301,8 @@ class _Reader:
                 None,
                 "the last line is torn (a recording was cut off there): delete the line, or record again",
             )
-        refuse(self.path, number, None, f"not JSON: {error}; delete the line, or record the cassette again")
+        problem = tell_foreign_text(self.data[start:end], error, f"delete the line, or {_RECORD_AGAIN}")
+        refuse(self.path, number, None, problem)
 
 
 def _add(cassette: Cassette, facts: RowFacts, line: int, start: int, end: int) -> None:

@@ -73,10 +73,11 @@ def check_header(header: Any) -> None:
         WrongField: the line is no header of a cassette of this format.
     """
     if not isinstance(header, dict) or header.get("kind") != KIND:
-        raise WrongField("kind", f'expected "{KIND}": this file is not a cassette')
+        raise WrongField("kind", f'expected "{KIND}": this file is not a cassette; record to a new file')
     version = header.get("v", _MISSING)
     if isinstance(version, bool) or version != FORMAT_VERSION:
-        raise WrongField("v", f"expected format v {FORMAT_VERSION}, got {_show(version)}")
+        problem = f"expected format v {FORMAT_VERSION}, got {_show(version)}: another version of rulvar wrote this file"
+        raise WrongField("v", f"{problem}; record it again with this one")
     _expect(_is_integer(header.get("hashVersion")), header, "", "hashVersion", "an integer")
     recorded = header.get("recordedAt")
     is_date = isinstance(recorded, str) and (_ISO_DATE.fullmatch(recorded) or _MAIL_DATE.fullmatch(recorded))
@@ -91,6 +92,10 @@ def check_row(row: Any) -> None:
     """
     if not isinstance(row, dict):
         raise WrongField("row", f"expected an object, got {_show(row)}")
+    if row.get("kind") == KIND and "adapterId" not in row:
+        raise WrongField(
+            "adapterId", "this is another header: put cassettes together with rulvar cassette merge"
+        )
     for name in ("adapterId", "model", "requestHash"):
         _expect_text(row, "", name, nonempty=True)
     if "provider" in row:

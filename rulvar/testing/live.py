@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rulvar.contracts.messages import ChatRequest
 from rulvar.contracts.ports.provider import Adapter
-from rulvar.contracts.stream import TERMINAL_EVENTS, ChatEvent, Finish, StreamError, WireError
+from rulvar.contracts.stream import TERMINAL_EVENTS, ChatEvent, StreamError, WireError
 from rulvar.errors import ConfigError
 from rulvar.testing.wrapped import start_stream
 
@@ -28,7 +28,8 @@ MAX_LIVE_SMOKE_DELAY_MS = 2**31 - 1
 
 SWITCH = "RULVAR_LIVE_TESTS"
 
-SmokeStatus = Literal["ok", "error", "no-terminal", "contract-violation"]
+SmokeStatus = Literal["ok", "failed", "exhausted", "no-terminal", "contract-violation"]
+Violation = Literal["multiple-terminals", "terminal-not-final", "raised"]
 
 
 def live_test_enabled(*keys: str) -> bool:
@@ -44,20 +45,28 @@ class LiveSmoke:
     """What a smoke test of an adapter came to.
 
     Attributes:
-        status: ``ok`` (one finish, and it was last), ``error`` (the stream ended in a typed error),
-            ``no-terminal``, or ``contract-violation`` (several terminals, something after one, or an
-            exception instead of an error event).
+        status: ``ok`` (one finish, and it was last), ``failed`` (an error that is not retryable),
+            ``exhausted`` (every attempt ended in a retryable error), ``no-terminal``, or
+            ``contract-violation`` (see ``reason``).
         attempts: how many streams were opened.
         events: the events of the last stream.
-        error: the typed error of status ``error``.
+        errors: the typed errors that the attempts ended in, in order.
+        reason: how the contract was broken: ``multiple-terminals``, ``terminal-not-final``, or
+            ``raised`` (an exception instead of an error event).
         failure: the exception that a stream raised.
     """
 
     status: SmokeStatus
     attempts: int
     events: tuple[ChatEvent, ...]
-    error: WireError | None = None
+    errors: tuple[WireError, ...] = ()
+    reason: Violation | None = None
     failure: BaseException | None = None
+
+    @property
+    def error(self) -> WireError | None:
+        """The typed error that the last attempt ended in."""
+        return self.errors[-1] if self.status in ("failed", "exhausted") else None
 
 
 async def run_live_smoke(
@@ -65,7 +74,7 @@ async def run_live_smoke(
     request: ChatRequest,
     *,
     attempts: int = 3,
-    base_delay_ms: int = 1000,
+    base_delay_ms: int = 2000,
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
 ) -> LiveSmoke:
     """Drain one stream of an adapter and classify how it ended.
@@ -87,46 +96,51 @@ async def run_live_smoke(
     _check_bound("attempts", attempts, 1, MAX_LIVE_SMOKE_ATTEMPTS)
     _check_bound("base_delay_ms", base_delay_ms, 0, MAX_LIVE_SMOKE_DELAY_MS)
     _check_bound("base_delay_ms * (attempts - 1)", base_delay_ms * (attempts - 1), 0, MAX_LIVE_SMOKE_DELAY_MS)
-    attempt = 1
-    while True:
-        smoke = await _attempt(adapter, request, attempt)
-        if smoke.status != "error" or smoke.error is None or not smoke.error.retryable or attempt == attempts:
+    errors: list[WireError] = []
+    for attempt in range(1, attempts + 1):
+        events, failure = await _drain(adapter, request)
+        last = events[-1] if events else None
+        smoke = LiveSmoke(status="ok", attempts=attempt, events=events, errors=tuple(errors))
+        reason = _violation(events, failure)
+        if reason is not None:
+            return replace(smoke, status="contract-violation", reason=reason, failure=failure)
+        if not isinstance(last, TERMINAL_EVENTS):
+            return replace(smoke, status="no-terminal")
+        if not isinstance(last, StreamError):
             return smoke
-        await sleep(base_delay_ms * attempt / 1000)
-        attempt += 1
+        errors.append(last.error)
+        if not last.error.retryable:
+            return replace(smoke, status="failed", errors=tuple(errors))
+        if attempt < attempts:
+            await sleep(base_delay_ms * attempt / 1000)
+    return replace(smoke, status="exhausted", errors=tuple(errors))
 
 
-async def _attempt(adapter: Adapter, request: ChatRequest, attempt: int) -> LiveSmoke:
+async def _drain(adapter: Adapter, request: ChatRequest) -> tuple[tuple[ChatEvent, ...], Exception | None]:
     events: list[ChatEvent] = []
-    failure: Exception | None = None
     try:
         async for event in start_stream(adapter, request, None):
             events.append(event)
     except Exception as error:
-        failure = error
+        return tuple(events), error
+    return tuple(events), None
+
+
+def _violation(events: tuple[ChatEvent, ...], failure: Exception | None) -> Violation | None:
+    """Return how a stream broke the contract; a missing terminal is a class of its own."""
+    if failure is not None:
+        return "raised"
     terminals = [event for event in events if isinstance(event, TERMINAL_EVENTS)]
-    last = events[-1] if events else None
-    status: SmokeStatus
-    error_event: WireError | None = None
-    if failure is not None or len(terminals) > 1 or (terminals and last is not terminals[0]):
-        status = "contract-violation"
-    elif not terminals:
-        status = "no-terminal"
-    elif isinstance(last, StreamError):
-        status, error_event = "error", last.error
-    else:
-        assert isinstance(last, Finish)
-        status = "ok"
-    return LiveSmoke(
-        status=status, attempts=attempt, events=tuple(events), error=error_event, failure=failure
-    )
+    if len(terminals) > 1:
+        return "multiple-terminals"
+    return "terminal-not-final" if terminals and events[-1] is not terminals[0] else None
 
 
 def _check_bound(field: str, value: Any, least: int, most: int) -> None:
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return
-    shown = value if isinstance(value, (int, str)) and not isinstance(value, bool) else repr(value)
+    finite = isinstance(value, (int, float)) and value - value == 0
     raise ConfigError(
         f"{field}={value!r}: expected an integer from {least} to {most}",
-        data={"field": field, "value": shown, "max": most},
+        data={"field": field, "value": value if finite or value is None else str(value), "max": most},
     )

@@ -11,17 +11,18 @@ if TYPE_CHECKING:
 __all__ = ["assert_called_agent", "assert_under_budget"]
 
 
-async def assert_called_agent(run: RunHandle, agent_type: str, times: int | None = None) -> None:
+async def assert_called_agent(run: RunHandle, agent_type: str | None, times: int | None = None) -> None:
     """Assert that a run completed calls of an agent type.
 
     Args:
         run: the handle; it is awaited.
-        agent_type: as given to ``ctx.agent``; ``""`` is a call without one.
+        agent_type: as given to ``ctx.agent``; ``""`` and None are calls without one.
         times: how many calls exactly; at least one when left out.
 
     Raises:
         AssertionError: the run made another number of such calls; lists the calls that it made.
     """
+    agent_type = agent_type or ""
     outcome = await run.result()
     made = Counter([event["agentType"] async for event in run.events if event["type"] == "agent:end"])
     count = made[agent_type]

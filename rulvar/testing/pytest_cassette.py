@@ -15,7 +15,7 @@ from rulvar.contracts.ports.provider import Adapter
 from rulvar.errors import ConfigError
 from rulvar.testing.pytest_names import RECORD_MODES, STARTED
 from rulvar.testing.recorder import RecordedAdapters, record
-from rulvar.testing.replayer import replay
+from rulvar.testing.replayer import ReplayAdapters, Tape, replay, serve
 
 if TYPE_CHECKING:
     import pytest
@@ -43,13 +43,16 @@ class PytestCassette(os.PathLike[str]):
         node_id: str,
         has_passed: Callable[[], bool],
         run_started: datetime,
+        moved: Callable[[str, str], None],
     ) -> None:
         self.path = path
         self.record_mode = record_mode
         self._node_id = node_id
         self._has_passed = has_passed
         self._run_started = run_started
-        self._recorders: list[RecordedAdapters] = []
+        self._moved = moved
+        self._recorder: RecordedAdapters | None = None
+        self._tape: Tape | None = None
         self._unfinished: Path | None = None
 
     def __fspath__(self) -> str:
@@ -60,6 +63,9 @@ class PytestCassette(os.PathLike[str]):
     ) -> list[Any]:
         """Return adapters for an engine: replaying, recording, or both, as the record mode says.
 
+        A test that asks again, for a second engine, goes on where the first one stands: no row is
+        served twice, and one recording holds it all.
+
         Args:
             live: adapters, or functions that make them; a function is called only when its adapter
                 may go live, so that replaying needs no key.
@@ -69,45 +75,85 @@ class PytestCassette(os.PathLike[str]):
             ConfigError: nothing is recorded and nothing may be, the cassette cannot be trusted, or
                 another test is recording it.
         """
+        if self._recorder is not None or self._tape is not None:
+            return self._further(live, redact)
         exists = self.path.exists()
         continues = self.record_mode in ("all", "once") and exists and self._is_of_this_run()
-        if not continues and (self.record_mode == "all" or (self.record_mode == "once" and not exists)):
-            return self._recording(_made(live), redact)
+        if self._starts_anew(exists, continues):
+            made = self._made(live)
+            return self._recording(made, redact) or self.adapters(*made, redact=redact)
         if continues or self.record_mode == "new_episodes":
-            recorder = record(adapters=_made(live), cassette=self.path, redact=redact)
-            self._recorders.append(recorder)
-            return replay(cassette=self.path, on_miss="passthrough", adapters=recorder)
+            self._recorder = record(adapters=self._made(live), cassette=self.path, redact=redact)
+            return self._serving(replay(cassette=self.path, on_miss="passthrough", adapters=self._recorder))
         if not exists:
             raise ConfigError(
                 f"{self.path}: this cassette does not exist, and record mode none makes no new one; record it "
                 f"with: pytest --rulvar-record=once {self._node_id!r}",
                 data={"cassette": str(self.path)},
             )
-        return replay(cassette=self.path, on_miss="throw")
+        return self._serving(replay(cassette=self.path, on_miss="throw"))
 
     def finish(self) -> None:
-        """End what was recorded: it replaces the cassette if the test passed, and is set aside otherwise."""
-        for recorder in self._recorders:
-            recorder.close()
+        """End what was recorded: it replaces the cassette if the test passed, and is set aside otherwise.
+
+        Raises:
+            ConfigError: it cannot be put there; says where it is kept.
+        """
+        try:
+            self._put_in_place()  # while we hold its lock: the next one begins another file
+        finally:
+            if self._recorder is not None:
+                self._recorder.close()
+
+    def _put_in_place(self) -> None:
         unfinished, self._unfinished = self._unfinished, None
         if unfinished is None or not unfinished.exists():
             return
-        if self._has_passed():
-            os.replace(unfinished, self.path)
-        else:
-            os.replace(unfinished, self.path.with_name(self.path.name + ".failed"))
+        target = self.path if self._has_passed() else self.path.with_name(self.path.name + ".failed")
+        try:
+            os.replace(unfinished, target)
+            self._moved(str(unfinished), str(target))
+        except OSError as error:
+            problem = (
+                f"cannot put the recording in place: {error.strerror or error}; it is kept as {unfinished}"
+            )
+            raise ConfigError(f"{target}: {problem}", data={"cassette": str(target)}) from None
 
-    def _recording(self, live: list[Adapter], redact: Callable[[str], str] | None) -> list[Any]:
+    def _starts_anew(self, exists: bool, continues: bool) -> bool:
+        return not continues and (self.record_mode == "all" or (self.record_mode == "once" and not exists))
+
+    def _recording(self, live: list[Adapter], redact: Callable[[str], str] | None) -> list[Any] | None:
+        """Begin a recording; None when another test has put one in place in the meantime."""
+        unfinished = self.path.with_name(self.path.name + ".recording")
+        recorder = record(adapters=live, cassette=unfinished, redact=redact, fresh=True)
+        exists = self.path.exists()
+        if not self._starts_anew(exists, exists and self._is_of_this_run()):
+            unfinished.unlink()
+            recorder.close()
+            return None
+        self._unfinished = unfinished  # ours to put in place or aside, now that we hold its lock
+        self._recorder = recorder
+        return recorder
+
+    def _serving(self, adapters: ReplayAdapters) -> ReplayAdapters:
+        self._tape = adapters.tape
+        return adapters
+
+    def _further(
+        self, live: tuple[Adapter | Callable[[], Adapter], ...], redact: Callable[[str], str] | None
+    ) -> list[Any]:
+        recorder = None if self._recorder is None else self._recorder.with_more(self._made(live), redact)
+        if self._tape is None:
+            return recorder or []
+        return serve(self._tape, "throw" if recorder is None else "passthrough", recorder or ())
+
+    def _made(self, live: tuple[Adapter | Callable[[], Adapter], ...]) -> list[Adapter]:
         if not live:
             raise ConfigError(
                 f"{self.path}: record mode {self.record_mode} needs the live adapters: cassette.adapters(adapter)",
                 data={"cassette": str(self.path)},
             )
-        unfinished = self.path.with_name(self.path.name + ".recording")
-        recorder = record(adapters=live, cassette=unfinished, redact=redact, fresh=True)
-        self._unfinished = unfinished  # ours to put in place or aside, now that we hold its lock
-        self._recorders.append(recorder)
-        return recorder
+        return [item() if callable(item) and not isinstance(item, Adapter) else item for item in live]
 
     def _is_of_this_run(self) -> bool:
         """Whether another test of this pytest run has recorded the cassette: it is then continued."""
@@ -122,8 +168,11 @@ class PytestCassette(os.PathLike[str]):
         return f"<cassette {self.path}, record mode {self.record_mode}>"
 
 
-def open_cassette(request: pytest.FixtureRequest) -> PytestCassette:
+def open_cassette(request: pytest.FixtureRequest, moved: Callable[[str, str], None]) -> PytestCassette:
     """Return the cassette of the requesting test.
+
+    Args:
+        moved: is told where a recording was and where it was put.
 
     Raises:
         ConfigError: its marker names no file under ``cassettes/``, or an unknown record mode.
@@ -141,7 +190,7 @@ def open_cassette(request: pytest.FixtureRequest) -> PytestCassette:
     mode = _record_mode(request.config, options.get("record_mode"))
     started = datetime.fromtimestamp(int(_run_started(request.config) * 1000) / 1000, UTC)
     return PytestCassette(
-        path, mode, node.nodeid, lambda: bool(node.stash.get(_passed_key(), False)), started
+        path, mode, node.nodeid, lambda: bool(node.stash.get(_passed_key(), False)), started, moved
     )
 
 
@@ -153,10 +202,6 @@ def _passed_key() -> Any:
     from rulvar.testing.pytest_session import PASSED
 
     return PASSED
-
-
-def _made(live: tuple[Adapter | Callable[[], Adapter], ...]) -> list[Adapter]:
-    return [item if isinstance(item, Adapter) else item() for item in live]
 
 
 def _record_mode(config: pytest.Config, marked: Any) -> str:
@@ -183,7 +228,8 @@ def _named(folder: Path, name: Any) -> Path:
 
 def _path_of(node_id: str, stem: str) -> Path:
     """Return ``test_file/TestClass.test_name[param].jsonl``, with a digest where that is no file name."""
-    name = ".".join(node_id.split("::")[1:])
+    place, bracket, parameters = node_id.partition("::")[2].partition("[")
+    name = place.replace("::", ".") + bracket + parameters
     fit = _UNFIT.sub("-", name)[:_LONGEST_NAME]
     if fit != name:
         fit += "-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]

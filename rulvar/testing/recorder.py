@@ -84,9 +84,9 @@ def record(
         ConfigError: another recorder is active on the file, it is no cassette, was recorded under
             another hash version, or is numbered ambiguously.
     """
-    live = _checked_adapters(adapters)
-    session = RecordingSession(os.fspath(cassette), Redactor(redact), fresh=fresh)
-    return RecordedAdapters(session, [RecordingAdapter(session, adapter) for adapter in live])
+    live, redactor = _checked_adapters(adapters), Redactor(redact)
+    session = RecordingSession(os.fspath(cassette), fresh=fresh)
+    return RecordedAdapters(session, [RecordingAdapter(session, adapter, redactor) for adapter in live])
 
 
 class RecordedAdapters(list["RecordingAdapter"]):
@@ -106,6 +106,14 @@ class RecordedAdapters(list["RecordingAdapter"]):
         """The exchanges that left no row so far."""
         return tuple(self._session.left_out)
 
+    def with_more(
+        self, adapters: Iterable[Adapter], redact: Callable[[str], str] | None = None
+    ) -> RecordedAdapters:
+        """Wrap further live adapters, whose exchanges the same session records."""
+        session, redactor = self._session, Redactor(redact)
+        wrapped = [RecordingAdapter(session, adapter, redactor) for adapter in _checked_adapters(adapters)]
+        return RecordedAdapters(session, wrapped)
+
     def close(self) -> None:
         """End the session and give up the lock; recording further is refused."""
         self._session.close()
@@ -120,11 +128,10 @@ class RecordedAdapters(list["RecordingAdapter"]):
 class RecordingSession:
     """One writer of one cassette: it numbers calls and commits rows. Safe across threads."""
 
-    def __init__(self, path: str, redactor: Redactor, *, fresh: bool = False) -> None:
+    def __init__(self, path: str, *, fresh: bool = False) -> None:
         self.path = path
         self.masked: list[MaskedRow] = []
         self.left_out: list[LeftOut] = []
-        self._redactor = redactor
         self._lock = threading.Lock()
         self._next: dict[tuple[str, str], int] = {}
         self._file = CassetteFile(path, _header(), fresh=fresh)
@@ -154,10 +161,10 @@ class RecordingSession:
             self._next[key] = number + 1
         return number
 
-    def commit(self, row: dict[str, Any]) -> WrittenLine | None:
+    def commit(self, row: dict[str, Any], redactor: Redactor) -> WrittenLine | None:
         """Redact, check and append a row; a row that readers would refuse is left out."""
-        request = self._redactor.redact(row["request"], "request")
-        events = self._redactor.redact_events(row["events"])
+        request = redactor.redact(row["request"], "request")
+        events = redactor.redact_events(row["events"])
         row = {**row, "request": request.value, "events": events.value}
         try:
             check_row(row)
@@ -194,9 +201,10 @@ class RecordingSession:
 class RecordingAdapter:
     """Wraps a live adapter; everything but ``stream`` is the wrapped adapter's own."""
 
-    def __init__(self, session: RecordingSession, adapter: Adapter) -> None:
+    def __init__(self, session: RecordingSession, adapter: Adapter, redactor: Redactor) -> None:
         self._session = session
         self._adapter = adapter
+        self._redactor = redactor
 
     @property
     def id(self) -> str:
@@ -224,7 +232,8 @@ class RecordingAdapter:
         row.update(occurrence=occurrence, requestHash=digest, request=wire, events=[])
         model = str(wire.get("model", ""))
         row.update(caps=with_integers(self._adapter.caps(model).to_wire()), model=model)
-        return RecordingStream(self._session, row, start_stream(self._adapter, request, signal))
+        inner = start_stream(self._adapter, request, signal)
+        return RecordingStream(self._session, self._redactor, row, inner)
 
     def close(self) -> None:
         """End the session of this adapter and of those it was wrapped with."""
@@ -244,9 +253,14 @@ class RecordingStream:
     """
 
     def __init__(
-        self, session: RecordingSession, row: dict[str, Any], inner: AsyncIterator[ChatEvent]
+        self,
+        session: RecordingSession,
+        redactor: Redactor,
+        row: dict[str, Any],
+        inner: AsyncIterator[ChatEvent],
     ) -> None:
         self._session = session
+        self._redactor = redactor
         self._row = row
         self._inner = inner
         self._over = False
@@ -293,7 +307,7 @@ class RecordingStream:
         self._row["events"].append(wire)
         if is_terminal(wire):
             self._over = True
-            self._written = self._session.commit(self._row)
+            self._written = self._session.commit(self._row, self._redactor)
 
     def _leave_out(self, reason: str) -> None:
         if self._over and self._written is None:

@@ -2,11 +2,13 @@
 
 A responder is a text, any other JSON value (a structured answer), a marker made by
 :func:`fake_tool_calls` or :func:`fake_wire_error`, an exception (a terminal error), a function of the
-call (plain or async) that returns one of these, or a list of these that are used in order.
+call (plain or async; one that needs no call may take nothing) that returns one of these, or a list of
+these that are used in order.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -134,7 +136,7 @@ class Script:
         if not self._replies:
             raise ConfigError(f"{name}: there are no replies in it")
         for index, reply in enumerate(self._replies):
-            check_responder(reply, f"{name}[{index}]")
+            self._replies[index] = as_responder(reply, f"{name}[{index}]", in_script=True)
 
     def __len__(self) -> int:
         return len(self._replies)
@@ -206,12 +208,30 @@ class Responders:
         )
 
 
-def as_responder(responder: Any, what: str) -> Any:
-    """Return a responder as it is kept: a list becomes a script whose last answer repeats."""
-    if isinstance(responder, list):
+def as_responder(responder: Any, what: str, *, in_script: bool = False) -> Any:
+    """Return a responder as it is kept: a list becomes a script whose last answer repeats.
+
+    Raises:
+        ConfigError: it can never be an answer.
+    """
+    if isinstance(responder, list) and not in_script:
         return Script(responder, last_repeats=True, name=what)
     check_responder(responder, what)
+    if inspect.isfunction(responder) or inspect.ismethod(responder):
+        return _taking_the_call(responder, what)
     return responder
+
+
+def _taking_the_call(function: Any, what: str) -> Any:
+    """Return a function that takes the call; one that has no use for it may do without."""
+    signature = inspect.signature(function)
+    for args in ((None,), ()):
+        try:
+            signature.bind(*args)
+        except TypeError:
+            continue
+        return function if args else lambda call: function()
+    raise ConfigError(f"{what}: a function takes the call, or nothing; this one takes {signature}")
 
 
 def check_responder(responder: Any, what: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -47,13 +48,16 @@ async def test_every_fence_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_the_tests_that_a_page_shows_pass(page: Path, tmp_path: Path) -> None:
+    """They record on the author's machine, and replay what was recorded there and in CI."""
     parts = [code for language, code, _ in fences(page) if language == "python" and is_a_file(code)]
     (tmp_path / "test_page.py").write_text("\n\n".join(parts), "utf-8")
-    options = ["-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
+    elsewhere = {name: value for name, value in os.environ.items() if name != "CI"}
+    for environment in (elsewhere, elsewhere, {**elsewhere, "CI": "true"}):
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout
 
 
 def is_a_file(code: str) -> bool:

@@ -86,7 +86,7 @@ def test_the_full_report_shows_the_line_the_fix_and_the_page(root: Path) -> None
     assert '10 |     return await ctx.agent(f"At {time.time()}", key=ids[0])' in out
     assert "^^^^^^^^^^^ RLV101" in out
     assert "= fix: Use `ctx.time()`" in out
-    assert "/rules/ambient/#rlv101-wall-clock" in out
+    assert "/rules/ambient.md#rlv101-wall-clock" in out
     assert "re-keys the call, which is paid again on every resume" in out
 
 
@@ -99,6 +99,8 @@ def test_the_full_report_shows_the_line_the_fix_and_the_page(root: Path) -> None
         (["--nonsense"], "unrecognized arguments"),
         (["nowhere.py"], "nowhere.py: no such file or folder"),
         (["--root", "nowhere"], "--root nowhere: no such folder"),
+        (["-q", "explain", "a.py:1"], "write it first: rulvar-lint explain ..."),
+        (["--output-file", "nowhere/x"], "--output-file nowhere/x: No such file or directory"),
         (["--per-file-ignores", "RLV101"], "expected GLOB:CODE"),
         (["rule"], "name a rule code, or use --all"),
         (["rule", "RLV1O1"], "did you mean RLV101?"),
@@ -127,14 +129,37 @@ def test_wrong_use_exits_with_2_and_one_message(root: Path, args: list[str], sai
         ("select = [", "pyproject.toml: "),
     ],
 )
-def test_a_wrong_configuration_names_the_file_and_the_key(
-    root: Path, table: str, said: str
-) -> None:
+def test_a_wrong_configuration_names_the_file_and_the_key(root: Path, table: str, said: str) -> None:
     (root / "pyproject.toml").write_text(f"[tool.rulvar.lint]\n{table}\n")
     done = run(root)
     assert done.returncode == 2
     assert "pyproject.toml" in done.stderr
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tool.rulvar = 3", "[tool.rulvar]: expected a table"),
+        ("[tool.rulvar]\nlint = 3", "[tool.rulvar.lint]: expected a table"),
+    ],
+)
+def test_a_configuration_that_is_no_table_is_not_passed_over(root: Path, text: str, said: str) -> None:
+    (root / "pyproject.toml").write_text(text)
+    done = run(root)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"pyproject.toml: {said}" in done.stderr
+
+
+def test_a_configuration_may_begin_with_a_byte_order_mark(root: Path) -> None:
+    (root / "pyproject.toml").write_bytes(b"\xef\xbb\xbf[tool.rulvar.lint]\nselect = ['RLV001']\n")
+    assert run(root).returncode == 0
+
+
+def test_standard_input_that_does_not_parse_is_a_finding_whatever_is_in_it(root: Path) -> None:
+    done = run(root, "--stdin-filename", "x.py", "-", given="x = (\n")
+    assert done.returncode == 1
+    assert "x.py:1:5: RLV001" in done.stdout
 
 
 def test_rules_are_chosen_on_the_command_line_and_in_the_configuration(root: Path) -> None:
@@ -251,9 +276,7 @@ def test_exit_zero_keeps_the_report(root: Path) -> None:
 
 
 def test_names_choose_what_is_reported_while_everything_is_analysed(root: Path) -> None:
-    (root / "workflows/clock.py").write_text(
-        "import time\n\n\ndef read():\n    return time.time()\n"
-    )
+    (root / "workflows/clock.py").write_text("import time\n\n\ndef read():\n    return time.time()\n")
     (root / "workflows/other.py").write_text(
         "from clock import read\nfrom rulvar import workflow\n\n\n@workflow\n"
         "async def f(ctx, a):\n    return read()\n"
@@ -268,9 +291,7 @@ def test_standard_input_is_checked_under_a_name(root: Path) -> None:
     text = FLOW.replace('    print("start")\n', "")
     done = run(root, "--stdin-filename", HERE, "--output-format", "concise", given=text)
     assert lines(done.stdout) == [("8", "RLV201"), ("9", "RLV101")]
-    assert lines(run(root, "-", "--output-format", "concise", given=text).stdout) == lines(
-        done.stdout
-    )
+    assert lines(run(root, "-", "--output-format", "concise", given=text).stdout) == lines(done.stdout)
     assert (root / HERE).read_text() == FLOW
     fixed = run(root, "--fix", "--stdin-filename", HERE, given=text)
     assert fixed.stdout == text.replace("time.time()", "ctx.time()")
@@ -347,9 +368,7 @@ def test_rule_prints_pages_as_text_json_and_markdown(root: Path) -> None:
 
 
 def test_explain_tells_the_chain_of_a_finding(root: Path) -> None:
-    (root / "workflows/clock.py").write_text(
-        "import time\n\n\ndef read():\n    return time.time()\n"
-    )
+    (root / "workflows/clock.py").write_text("import time\n\n\ndef read():\n    return time.time()\n")
     (root / "workflows/other.py").write_text(
         "from clock import read\nfrom rulvar import workflow\n\n\n@workflow\n"
         "async def f(ctx, a):\n    return read()\n"
@@ -381,9 +400,7 @@ def test_without_its_extra_it_says_which_one_to_install(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr == (
-        "rulvar-lint needs an extra that is not installed: pip install 'rulvar[lint]'\n"
-    )
+    assert done.stderr == ("rulvar-lint needs an extra that is not installed: pip install 'rulvar[lint]'\n")
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -110,8 +109,83 @@ REPLACEMENTS = [
         "x = [await ctx.agent('x', key=f\"agent-{n}\") for n in range(3)]",
         "unsafe",
     ),
+    # arguments in the wrong place, and steps that run later than they are written
+    ("", "x = await ctx.step(lambda: 1, 'a')", "x = await ctx.step('a', lambda: 1)", "safe"),
+    (
+        "from app import f",
+        "x = await ctx.step(fn='a', label=lambda: 1)",
+        "x = await ctx.step(fn=lambda: 1, label='a')",
+        "safe",
+    ),
+    ("", "x = await ctx.step('a', 'b')", "x = await ctx.step('a', 'b')", "none"),
+    ("", "x = await ctx.step('a', None)", "x = await ctx.step('a', None)", "none"),
+    ("", "x = await ctx.step('a', [1, 2])", "x = await ctx.step('a', [1, 2])", "none"),
+    (
+        "from app import load",
+        "x = await ctx.step('a', load(ctx.now()))",
+        "x = await ctx.step('a', load(ctx.now()))",
+        "none",
+    ),
+    (
+        "from app import load",
+        "x = await ctx.parallel([ctx.step(f'x{n}', load(n)) for n in args['a']])",
+        "x = await ctx.parallel([ctx.step(f'x{n}', lambda n=n: load(n)) for n in args['a']])",
+        "safe",
+    ),
+    (
+        "from app import load",
+        "x = [await ctx.step(f'x{n}', await load(n)) for n in args['a']]",
+        "x = [await ctx.step(f'x{n}', lambda: load(n)) for n in args['a']]",
+        "safe",
+    ),
+    # where a coroutine cannot simply be awaited
+    ("", "x = await ctx.agent(ctx.agent('x'))", "x = await ctx.agent(await ctx.agent('x'))", "safe"),
+    ("", "x = any(ctx.agent(a) for a in args)", "x = any(ctx.agent(a) for a in args)", "none"),
+    # brackets around the last argument or parameter
+    (
+        "",
+        "x = [await ctx.agent(('x')) for n in range(3)]",
+        "x = [await ctx.agent(('x'), key=f\"agent-{n}\") for n in range(3)]",
+        "unsafe",
+    ),
+    (
+        "import asyncio",
+        "x = await asyncio.gather((ctx.agent('a')), (ctx.agent('b')))",
+        "x = await ctx.parallel([(ctx.agent('a')), (ctx.agent('b'))])",
+        "unsafe",
+    ),
+    (
+        "",
+        "x = await ctx.parallel([lambda y=(1): ctx.agent(a) for a in args['a']])",
+        "x = await ctx.parallel([lambda y=(1), a=a: ctx.agent(a) for a in args['a']])",
+        "safe",
+    ),
+    (
+        "",
+        "x = await ctx.parallel([lambda *y: ctx.agent(a + b) for a, b in args['a']])",
+        "x = await ctx.parallel([lambda *y, a=a, b=b: ctx.agent(a + b) for a, b in args['a']])",
+        "safe",
+    ),
+    ("from datetime import datetime", "x = datetime.now(None)", "x = ctx.now()", "unsafe"),
+    (
+        "import logging",
+        "logging.info('%(a)s', args)",
+        "ctx.log(\"info\", '%(a)s' % args)",
+        "unsafe",
+    ),
+    (
+        "from app import load",
+        "a, b = args['p']; x = await ctx.step('x', lambda: load(a, b), deps=(a,))",
+        "a, b = args['p']; x = await ctx.step('x', lambda: load(a, b), deps=(a, b,))",
+        "unsafe",
+    ),
 ]
 BLOCKS = [
+    (
+        "function and label of a step, with a comment between",
+        '    return await ctx.step(\n        lambda: 1,  # first\n        "a",\n    )\n',
+        '    return await ctx.step(\n        "a",  # first\n        lambda: 1,\n    )\n',
+    ),
     (
         "swallowed",
         '    try:\n        await ctx.agent("x")\n    except:\n        pass\n',
@@ -136,8 +210,7 @@ BLOCKS = [
     (
         "repeated call",
         '    a = await ctx.agent("x")\n    b = await ctx.agent("x")\n    return [a, b]\n',
-        '    a = await ctx.agent("x")\n    b = await ctx.agent("x", key="agent-2")\n'
-        "    return [a, b]\n",
+        '    a = await ctx.agent("x")\n    b = await ctx.agent("x", key="agent-2")\n    return [a, b]\n',
     ),
 ]
 
@@ -150,12 +223,11 @@ def project(files: dict[str, str]) -> Project:
 
 
 @pytest.mark.parametrize(("imports", "before", "after", "safety"), REPLACEMENTS)
-def test_a_line_is_replaced(
-    imports: str, before: str, after: str, safety: str, check: Check
-) -> None:
+def test_a_line_is_replaced(imports: str, before: str, after: str, safety: str, check: Check) -> None:
     text = f"{imports}\n{HEAD}    {before}\n"
     found = check(text, Config(extend_select=("RLV207",)))
-    fixes = {d.fix.applicability for d in found if d.fix is not None}
+    fixes = {d.fix.applicability for d in found if d.fix is not None} or {"none"}
+    assert found
     assert safety in fixes
     assert fix_source(text, found, unsafe=safety == "unsafe") == f"{imports}\n{HEAD}    {after}\n"
     if safety == "unsafe":
@@ -248,7 +320,7 @@ def test_each_fix_keeps_the_file_parseable_and_the_other_findings(case: dict[str
         text = files[item.path]
         chosen = replace(item, fix=replace(item.fix, applicability="safe"))
         made = apply(text, [chosen]).text
-        ast.parse(made)
+        compile(made, item.path, "exec", dont_inherit=True)
         if item.fix.applicability == "manual":
             continue
         assert made != text
@@ -289,9 +361,7 @@ def test_line_endings_encoding_and_byte_order_mark_stay(newline: str, encoding: 
     found = made.check()
     after, applied = rewrite(data, found)
     assert len(applied.fixed) == 1
-    assert after == text.replace("time.time()", "ctx.time()").replace("\n", newline).encode(
-        encoding
-    )
+    assert after == text.replace("time.time()", "ctx.time()").replace("\n", newline).encode(encoding)
 
 
 def test_overlapping_fixes_are_left_for_the_next_pass() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -140,9 +142,7 @@ def test_a_mutation_in_another_file_makes_a_constant_state(root: Path) -> None:
         "async def flow(ctx: Ctx, args: dict):\n    return LIMITS.get('a')\n",
     )
     assert codes(project, "app/flow.py") == []
-    project.set_text(
-        "app/host.py", "from app.data import LIMITS\n\n\ndef set_it():\n    LIMITS['a'] = 1\n"
-    )
+    project.set_text("app/host.py", "from app.data import LIMITS\n\n\ndef set_it():\n    LIMITS['a'] = 1\n")
     assert codes(project, "app/flow.py") == [(7, "RLV205")]
 
 
@@ -193,9 +193,7 @@ def test_a_missing_file_has_no_findings(root: Path) -> None:
 @pytest.mark.parametrize(
     ("home", "below"), [("", "src/app"), ("services/billing", "app"), ("libs/x", "src/app")]
 )
-def test_import_roots_are_src_and_folders_with_a_pyproject(
-    home: str, below: str, tmp_path: Path
-) -> None:
+def test_import_roots_are_src_and_folders_with_a_pyproject(home: str, below: str, tmp_path: Path) -> None:
     folder = tmp_path / home / below
     folder.mkdir(parents=True)
     (folder / "flow.py").write_text(FLOW)
@@ -239,3 +237,69 @@ def test_a_diagnostic_as_json_has_the_promised_form(root: Path) -> None:
         "message": "`time.time()` reads the wall clock",
     }
     assert (data["endLine"], data["endColumn"]) == (7, 41)
+
+
+EDITED = """import time
+from dataclasses import dataclass
+from rulvar import Ctx, workflow, define_workflow
+from app.clock import stamp
+
+seen_{n} = {{}}
+
+
+@dataclass
+class Row{n}:
+    a: int
+    b: str = ""
+
+    def total(self, x: int = {n}) -> int:
+        seen_{n}[x] = self.a
+        return self.a + x
+
+
+async def side_{n}(ctx: Ctx, count: int, tags: set[str]) -> str:
+    return await ctx.agent(f"{{count}} {{sorted(tags)}}")
+
+
+async def plain_{n}(ctx, args: dict) -> float:
+    return time.time()
+
+
+plain_workflow = define_workflow("plain", plain_{n})
+
+
+@workflow
+async def flow(ctx: Ctx, args: dict):
+    row = Row{n}(1)
+    await ctx.step("total", lambda: row.total(4), deps=[row.a])
+    for count in range(3):
+        await side_{n}(ctx, count, {{"a", "b"}})
+    return stamp(), seen_{n}.get("x")
+"""
+
+
+def alive() -> Counter[str]:
+    """How many syntax nodes and objects of the lint are held, by type."""
+    gc.collect()
+    kinds = (type(item) for item in gc.get_objects())
+    return Counter(
+        kind.__name__ for kind in kinds if kind.__module__.startswith(("rulvar_lint", "ast", "_ast"))
+    )
+
+
+def test_a_document_that_is_edited_all_day_takes_no_more_memory(root: Path) -> None:
+    project = Project(root)
+
+    def edit(times: range) -> None:
+        for n in times:
+            project.set_text("app/flow.py", EDITED.format(n=n))
+            if n % 3 == 0:
+                project.set_text("app/clock.py", f"{CLOCK}# {n}\n")
+            assert project.check_file("app/flow.py")
+            project.workflows("app/flow.py")
+            project.ctx_calls("app/flow.py")
+
+    edit(range(20))
+    before = alive()
+    edit(range(20, 80))
+    assert alive() - before == Counter()

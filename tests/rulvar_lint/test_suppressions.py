@@ -9,9 +9,7 @@ import pytest
 from rulvar_lint import Config, Diagnostic, fix_source
 
 Check = Callable[..., list[Diagnostic]]
-HEAD = (
-    "import time\nfrom rulvar import Ctx, workflow\n\n\n@workflow\nasync def f(ctx: Ctx, args):\n"
-)
+HEAD = "import time\nfrom rulvar import Ctx, workflow\n\n\n@workflow\nasync def f(ctx: Ctx, args):\n"
 
 
 def codes(found: list[Diagnostic]) -> list[str]:

@@ -15,13 +15,14 @@ def start_of(node: ast.AST) -> Position:
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
-def _end_of(node: ast.AST) -> Position:
+def end_of(node: ast.AST) -> Position:
+    """Where a node ends: line, and offset in bytes."""
     return getattr(node, "end_lineno", None) or 0, getattr(node, "end_col_offset", None) or 0
 
 
 def ancestors(root: ast.AST, node: ast.AST) -> list[ast.AST]:
     """The node, what contains it, and so on up to the root; empty if it is not below it."""
-    found = _descend(root, node, start_of(node), _end_of(node))
+    found = _descend(root, node, start_of(node), end_of(node))
     return found or _search(root, node)
 
 
@@ -32,7 +33,7 @@ def _descend(root: ast.AST, node: ast.AST, start: Position, end: Position) -> li
     for child in children(root):
         if hasattr(child, "lineno") and child is not node:
             decorated = bool(getattr(child, "decorator_list", None))
-            if _end_of(child) < end or (start < start_of(child) and not decorated):
+            if end_of(child) < end or (start < start_of(child) and not decorated):
                 continue
         found = _descend(child, node, start, end)
         if found:
@@ -57,7 +58,7 @@ def between(root: ast.AST, start: Position, end: Position) -> Iterator[ast.AST]:
             begin = start_of(node)
             if begin > end and not getattr(node, "decorator_list", None):
                 continue
-            if _end_of(node) < start and not isinstance(node, ast.FormattedValue | ast.JoinedStr):
+            if end_of(node) < start and not isinstance(node, ast.FormattedValue | ast.JoinedStr):
                 continue
             if start <= begin <= end:
                 yield node

@@ -35,7 +35,8 @@ from rulvar_lint.core.values import (
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.libraries.catalog import Entry
-    from rulvar_lint.core.values import Taint
+    from rulvar_lint.core.memory import Result
+    from rulvar_lint.core.values import Env, Taint
 
 
 def eval_call(f: Frame, node: ast.Call) -> Value | None:
@@ -203,6 +204,7 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
             func.frame.exempt.add(decl)
         elif f.mode == REGION:
             func.frame.closure_uses.append((f, func, node))
+            _effects_of_arguments(f, node, func, env, result)
     elif mode == PLAIN and not decl.trusted:
         for cause in result.effects.values():
             f.emit(node, cause.through(decl.qualname, f.place(node)))
@@ -215,6 +217,19 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
     return _returned(f, node, func, result)
 
 
+def _effects_of_arguments(f: Frame, node: ast.AST, func: Func, env: Env, result: Result) -> None:
+    """A closure is judged where it is written; what the functions that it is given do is judged at
+    the call.
+    """
+    given = [name for name, value in env.items() if isinstance(value, Func | Partial | Ext)]
+    if not given or not result.effects:
+        return
+    without = f.m.run(func, {**env, **dict.fromkeys(given)}, PLAIN, f.step, f.depth + 1).effects
+    for code, cause in result.effects.items():
+        if code not in without:
+            f.emit(node, cause.through(func.decl.qualname, f.place(node)))
+
+
 def captured_default(f: Frame, node: ast.AST, func: Func, name: str, takes_ctx: bool) -> None:
     """A default value that was computed at import is used by this call."""
     default = func.decl.defaults.get(name)
@@ -225,10 +240,7 @@ def captured_default(f: Frame, node: ast.AST, func: Func, name: str, takes_ctx: 
         node,
         Cause(
             "RLV203",
-            (
-                f"the default of `{name}` of `{func.decl.qualname}` was computed at import "
-                f"({origin.what})"
-            ),
+            (f"the default of `{name}` of `{func.decl.qualname}` was computed at import ({origin.what})"),
             origin.place,
         ),
     )
@@ -238,16 +250,14 @@ def _returned(f: Frame, node: ast.AST, func: Func, result: Any) -> Value | None:
     decl = func.decl
     value: Value | None = rebase(f, node, result.value, result.frame, decl.qualname)
     returns = getattr(decl.node, "returns", None)
-    if (
-        returns is not None
-        and (value is None or isinstance(value, Unknown))
-        and not decl.generator()
-    ):
+    if returns is not None and (value is None or isinstance(value, Unknown)) and not decl.generator():
         promised = f.m.from_annotation(decl.module, returns)
-        value = (
-            with_taint(promised, value.taint if value else None) if promised is not None else value
-        )
+        value = with_taint(promised, value.taint if value else None) if promised is not None else value
     if not decl.is_async or decl.generator():
+        if isinstance(value, Coro) and value.ctx and f.mode == REGION and not decl.generator():
+            handed = Coro(node, True, value.result, decl.qualname)
+            f.coros.append(handed)
+            return handed
         return value
     is_ctx = result.journals and f.mode != HOST
     coro = Coro(node, is_ctx, value, decl.qualname)
@@ -282,9 +292,7 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
         return m.rulvar_call(f, node, ext, args)
     for value in args.values():
         escape(f, node, value)
-        if value.taint is not None and (
-            path.rpartition(".")[2][:1].islower() or m.catalog.result(path)
-        ):
+        if value.taint is not None and (path.rpartition(".")[2][:1].islower() or m.catalog.result(path)):
             taint = merge_taint(taint, value.taint)
     result = m.catalog.result(path)
     if result is not None:
@@ -304,9 +312,7 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     if root in m.stdlib or not root:
         return Unknown(taint) if taint is not None else None
     last = path.rpartition(".")[2]
-    if last.endswith("Stub") and any(
-        isinstance(v, Obj) and v.type == "grpc.Channel" for v in args.pos
-    ):
+    if last.endswith("Stub") and any(isinstance(v, Obj) and v.type == "grpc.Channel" for v in args.pos):
         return Obj("grpc.Stub")
     return Obj(path if last[:1].isupper() else f"{path}()", taint, node)
 
@@ -326,15 +332,11 @@ def _applies(when: str, args: Args) -> bool:
     if when == "positive":
         return not (isinstance(first, Const) and first.value in (0, 0.0))
     tz = args.get(1, "tz")  # "no-tz"
-    return not ("tz" in args.kw or len(args.pos) > 1) or (
-        isinstance(tz, Const) and tz.value is None
-    )
+    return not ("tz" in args.kw or len(args.pos) > 1) or (isinstance(tz, Const) and tz.value is None)
 
 
 def _describe(f: Frame, node: ast.AST, ext: Ext, entry: Entry) -> str:
-    name = (
-        f.segment(node.func) if isinstance(node, ast.Call) else ext.path.removeprefix("builtins.")
-    )
+    name = f.segment(node.func) if isinstance(node, ast.Call) else ext.path.removeprefix("builtins.")
     shown = ext.path.removeprefix("builtins.")
     if name.rpartition(".")[2] != shown.rpartition(".")[2]:
         return f"`{name}()` (`{shown}`) {entry.does}"

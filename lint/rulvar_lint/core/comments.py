@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
     from rulvar_lint.core.source import Source
 
-_NATIVE: Final = re.compile(
-    r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b\s*(?:\[([^\]\n]*)\])?", re.I
-)
+_NATIVE: Final = re.compile(r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b\s*(?:\[([^\]\n]*)\])?", re.I)
 _NOQA: Final = re.compile(r"#\s*noqa\s*:\s*([A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)", re.I)
 _CODE: Final = re.compile(r"[A-Za-z]+[0-9]\w*")
 
@@ -109,24 +107,18 @@ def read_comments(source: Source) -> Comments:
         if noqa is not None and "RLV" in noqa[1].upper():
             codes = _codes(noqa[1], column + noqa.start(1))
             suppressions.append(
-                Suppression(
-                    "noqa", line, covers, codes, column + noqa.start(), column + noqa.end(1)
-                )
+                Suppression("noqa", line, covers, codes, column + noqa.start(), column + noqa.end(1))
             )
     return Comments(suppressions, frozenset(trusted))
 
 
 def _native(match: re.Match[str], line: int, column: int, covers: tuple[int, int]) -> Suppression:
     codes = _codes(match[2], column + match.start(2)) if match[2] is not None else ()
-    return Suppression(
-        match[1].lower(), line, covers, codes, column + match.start(), column + match.end()
-    )
+    return Suppression(match[1].lower(), line, covers, codes, column + match.start(), column + match.end())
 
 
 def _codes(text: str, offset: int) -> tuple[Named, ...]:
-    return tuple(
-        Named(m.group().upper(), offset + m.start(), offset + m.end()) for m in _CODE.finditer(text)
-    )
+    return tuple(Named(m.group().upper(), offset + m.start(), offset + m.end()) for m in _CODE.finditer(text))
 
 
 def _comment_tokens(source: Source) -> Iterator[tuple[int, int, str, tuple[int, int]]]:

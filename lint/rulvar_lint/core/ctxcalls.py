@@ -54,22 +54,25 @@ SHIMS: Final = {
     "random": "builtins.float",
     "uuid": "uuid.UUID",
 }
+# Arguments that are written down: a coroutine there has not been awaited.
+_WRITTEN: Final = frozenset({"prompt", "key", "label", "args", "goal"})
 # What `ctx.step` and friends may do without being journaled.
 TELEMETRY: Final = frozenset({"log", "budget", "phase"})
 
 
 class CtxCall:
     """One call on ctx: `name` is the method, `node` the call, `loops` the loops around it,
-    innermost last.
+    innermost last. A call that is `refused` cannot run as it is written.
     """
 
-    __slots__ = ("args", "frame", "loops", "name", "node")
+    __slots__ = ("args", "frame", "loops", "name", "node", "refused")
 
     def __init__(self, name: str, node: ast.AST, args: Args, frame: Frame) -> None:
         self.name = name
         self.node = node
         self.args = args
         self.frame = frame
+        self.refused = False
         self.loops = tuple(loop.node for loop in frame.loops if not loop.is_retry)
 
     def value(self, name: str) -> Value | None:
@@ -99,7 +102,8 @@ def ctx_call(f: Frame, node: ast.AST, name: str, args: Args) -> Value | None:
         hook(f, call)
     _see_arguments(f, call)
     coro = Coro(node, True, None, f"ctx.{name}")
-    coro.held = tuple(args.values())
+    lost = [value for value in map(call.value, _WRITTEN) if isinstance(value, Coro)]
+    coro.held = tuple(value for value in args.values() if not any(value is one for one in lost))
     if f.mode == REGION:
         f.calls.append(call)
         if isinstance(node, ast.Call):
@@ -134,16 +138,18 @@ def _see_arguments(f: Frame, call: CtxCall) -> None:
                 f,
                 call.args.pos_nodes[index] if index < len(call.args.pos_nodes) else call.node,
                 value,
+                names[index] if index < len(names) else "",
             )
     for name, value in call.args.kw.items():
         if value is not None and name not in functions and name not in ("tools", "label"):
-            _see_argument(f, call.args.kw_nodes.get(name, call.node), value)
+            _see_argument(f, call.args.kw_nodes.get(name, call.node), value, name)
     if call.args.rest is not None:
         consume(call.args.rest)
 
 
-def _see_argument(f: Frame, node: ast.AST, value: Value) -> None:
-    consume(value)
+def _see_argument(f: Frame, node: ast.AST, value: Value, name: str) -> None:
+    if not (name in _WRITTEN and isinstance(value, Coro)):
+        consume(value)
     serialise(f, node, value)
 
 
@@ -229,9 +235,7 @@ def _exempt_partial(f: Frame, node: ast.AST, value: Partial, kind: str) -> Resul
     return _exempt_function(f, node, value.func, kind, Args(list(value.args), dict(value.keywords)))
 
 
-def _exempt_function(
-    f: Frame, node: ast.AST, func: Func, kind: str, args: Args | None
-) -> Result | None:
+def _exempt_function(f: Frame, node: ast.AST, func: Func, kind: str, args: Args | None) -> Result | None:
     decl = func.decl
     if func.frame is not None:
         func.frame.exempt.add(decl)

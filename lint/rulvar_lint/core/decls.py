@@ -13,6 +13,7 @@ from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.comments import Comments
+    from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.memory import Result
     from rulvar_lint.core.source import Source
     from rulvar_lint.core.values import Env, Func, LazyImport, Value
@@ -21,17 +22,18 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Parameter:
-    """One parameter; `default` and `annotation` are expressions or None."""
+    """One parameter; `default` and `annotation` are expressions or None. `says_nothing` is set when
+    the annotation has been looked at in vain.
+    """
 
-    __slots__ = ("annotation", "default", "kind", "name")
+    __slots__ = ("annotation", "default", "kind", "name", "says_nothing")
 
-    def __init__(
-        self, name: str, kind: str, annotation: ast.expr | None, default: ast.expr | None
-    ) -> None:
+    def __init__(self, name: str, kind: str, annotation: ast.expr | None, default: ast.expr | None) -> None:
         self.name = name
         self.kind = kind
         self.annotation = annotation
         self.default = default
+        self.says_nothing = False
 
 
 class FunctionDecl:
@@ -141,15 +143,21 @@ class ClassDecl:
         self.generic: Value | None = None
 
 
+_FORGOTTEN: Final = ast.Lambda(ast.arguments([], [], None, [], [], None, []), ast.Constant(None))
+_EMPTY: Final = ast.Module([], [])
+
+
 class Module:
     """A file of the project. `env` holds its global names once its top level has been run."""
 
     __slots__ = (
         "changed_names",
+        "classes",
         "comments",
         "ctx_calls",
         "decls",
         "env",
+        "frames",
         "functions",
         "has_yield",
         "imports_rulvar",
@@ -175,6 +183,8 @@ class Module:
         self.stars: list[str] = []
         self.typing: dict[str, LazyImport] = {}
         self.functions: list[Func] = []
+        self.classes: list[ClassDecl] = []
+        self.frames: list[Frame] = []
         self.decls: dict[ast.AST, FunctionDecl] = {}
         self.ctx_calls: dict[ast.Call, str] = {}
         self.state = 0
@@ -186,6 +196,24 @@ class Module:
         self.has_yield = b"yield" in data
         self.changed_names: dict[str, bool] = {}
         self.usage: object = None
+
+    def dissolve(self) -> None:
+        """The module is not needed any more: cut the cycles in what was learned about it, so that
+        it goes at once and not when the garbage collector looks.
+        """
+        for decl in self.decls.values():
+            decl.memo.clear()
+            decl.node = _FORGOTTEN
+        for frame in self.frames:
+            frame.forget()
+        for cls in self.classes:
+            cls.attrs, cls.bases, cls.decorators, cls.fields = {}, [], [], {}
+            cls.mro = cls.generic = None
+        parts = (self.env, self.typing, self.decls, self.functions, self.classes, self.frames, self.ctx_calls)
+        for part in parts:
+            part.clear()
+        self.tree = _EMPTY
+        self.usage = None
 
 
 def is_test_path(path: str) -> bool:
@@ -219,9 +247,7 @@ _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDe
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function's body that run when it does, without inner functions."""
-    todo: list[ast.AST] = (
-        [node.body] if isinstance(node, ast.Lambda) else list(getattr(node, "body", ()))
-    )
+    todo: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(getattr(node, "body", ()))
     while todo:
         current = todo.pop()
         yield current
@@ -234,9 +260,7 @@ _LEAVES: Final = names(
 )
 _CHILDREN: Final[dict[type, tuple[str, ...]]] = {
     cls: tuple(
-        name
-        for name in cls._fields
-        if name not in _LEAVES or (cls is ast.ExceptHandler and name == "type")
+        name for name in cls._fields if name not in _LEAVES or (cls is ast.ExceptHandler and name == "type")
     )
     for cls in vars(ast).values()
     if isinstance(cls, type) and issubclass(cls, ast.AST)
@@ -266,6 +290,15 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
         current = todo.pop()
         yield current
         todo.extend(children(current))
+
+
+def mentions(node: ast.AST, word: str) -> bool:
+    """Whether a name, an attribute or a quoted annotation in an expression is `word`."""
+    for inner in walk(node):
+        text = getattr(inner, "id", None) or getattr(inner, "attr", None) or getattr(inner, "value", None)
+        if isinstance(text, str) and (text == word or (isinstance(inner, ast.Constant) and word in text)):
+            return True
+    return False
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -301,8 +334,7 @@ def imports_any(data: bytes, packages: tuple[bytes, ...]) -> bool:
             ]
         for name in names:
             if any(
-                name == package or name.startswith((package + b".", package + b" "))
-                for package in packages
+                name == package or name.startswith((package + b".", package + b" ")) for package in packages
             ):
                 return True
     return False

@@ -139,9 +139,7 @@ def exec_functiondef(f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     return FALLS
 
 
-def define(
-    f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, decl: FunctionDecl
-) -> Value | None:
+def define(f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, decl: FunctionDecl) -> Value | None:
     """The value that a `def` binds, decorators applied."""
     heads: list[tuple[ast.expr, Value | None, Value | None]] = []
     for expr in node.decorator_list:
@@ -222,6 +220,7 @@ def _decorate(
 
 def exec_classdef(f: Frame, node: ast.ClassDef) -> int:
     decl = ClassDecl(node, f.module)
+    f.module.classes.append(decl)
     decl.bases = [f.ev[base.__class__](f, base) for base in node.bases]
     for keyword in node.keywords:
         f.ev[keyword.value.__class__](f, keyword.value)

@@ -87,11 +87,7 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
         use_order(f, node, base)
         if isinstance(getattr(node, "slice", None), ast.Slice):
             return f.new_seq(base.kind, None, element_of(base))
-        if (
-            base.items is not None
-            and isinstance(key, int)
-            and -len(base.items) <= key < len(base.items)
-        ):
+        if base.items is not None and isinstance(key, int) and -len(base.items) <= key < len(base.items):
             return base.items[key]
         return element_of(base)
     if isinstance(base, Dict):
@@ -104,9 +100,7 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
         element = f.m.catalog.element(base.type)
         if element is not None:
             return Obj(element, base.taint)
-        return (
-            Ext(f"{base.type}.__getitem__", base) if base.type not in _SCALARS else _tainted(base)
-        )
+        return Ext(f"{base.type}.__getitem__", base) if base.type not in _SCALARS else _tainted(base)
     if isinstance(base, Ext):
         if base.receiver is not None:
             return base
@@ -118,9 +112,7 @@ _SCALARS: Final = frozenset({"builtins.str", "builtins.bytes", "builtins.int", "
 
 
 def _hashable(key: object) -> bool:
-    return key is not _MISSING and isinstance(
-        key, str | int | float | bytes | bool | None.__class__
-    )
+    return key is not _MISSING and isinstance(key, str | int | float | bytes | bool | None.__class__)
 
 
 def _tainted(value: Value) -> Value | None:
@@ -178,11 +170,7 @@ def eval_unary(f: Frame, node: ast.UnaryOp) -> Value | None:
     if isinstance(node.op, ast.Not):
         f.m.test(f, node.operand, value)
         return _tainted(value)
-    if (
-        isinstance(value, Const)
-        and isinstance(node.op, ast.USub)
-        and isinstance(value.value, int | float)
-    ):
+    if isinstance(value, Const) and isinstance(node.op, ast.USub) and isinstance(value.value, int | float):
         return Const(-value.value)
     made = f.m.unary(f, node, node.op, value)
     if made is not None:

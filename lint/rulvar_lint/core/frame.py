@@ -78,9 +78,7 @@ class StepBody:
 
     __slots__ = ("call", "decl", "kind", "owner")
 
-    def __init__(
-        self, kind: str, call: ast.AST, owner: Frame, decl: FunctionDecl | None = None
-    ) -> None:
+    def __init__(self, kind: str, call: ast.AST, owner: Frame, decl: FunctionDecl | None = None) -> None:
         self.kind = kind
         self.call = call
         self.owner = owner
@@ -162,6 +160,15 @@ class Frame:
         self.jumps: list[Env] | None = None
         self.journals = False
 
+    def forget(self) -> None:
+        """Let go of everything that may lead back to this frame."""
+        self.env = {}
+        self.outer_env = self.outer = self.step = None
+        self.closures, self.closure_uses, self.calls, self.coros, self.returned = [], [], [], [], []
+        self.loops, self.guards, self.alarms = [], [], []
+        self.yielded = self.yield_order = self.jumps = None
+        self.globals_set, self.exempt = {}, set()
+
     # Positions
 
     def place(self, node: ast.AST) -> Place:
@@ -177,9 +184,7 @@ class Frame:
 
     # New containers
 
-    def new_seq(
-        self, kind: str, items: list[Value | None] | None = None, elem: Value | None = None
-    ) -> Seq:
+    def new_seq(self, kind: str, items: list[Value | None] | None = None, elem: Value | None = None) -> Seq:
         """A list, tuple or iterator made here."""
         return Seq(kind, items, elem, self.step, self.m.tick)
 
@@ -187,9 +192,7 @@ class Frame:
         """A set made here."""
         return Set(elem, stable, self.step, self.m.tick)
 
-    def new_dict(
-        self, entries: dict[Any, Value | None] | None = None, elem: Value | None = None
-    ) -> Dict:
+    def new_dict(self, entries: dict[Any, Value | None] | None = None, elem: Value | None = None) -> Dict:
         """A mapping made here."""
         return Dict(entries, elem, self.step, self.m.tick)
 

@@ -96,9 +96,7 @@ def _walk(nodes: list[Any], hidden: frozenset[str] | set[str], found: dict[str, 
         elif isinstance(node, _COMPREHENSIONS):
             _walk([node.generators[0].iter], hidden, found)
             inner = set(hidden) | set(loop_bound(node))
-            parts: list[Any] = (
-                [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-            )
+            parts: list[Any] = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
             for generator in node.generators:
                 parts += generator.ifs
             parts += [generator.iter for generator in node.generators[1:]]
@@ -133,10 +131,6 @@ def depends_on_element(loop: Loop, expr: ast.expr, name: str, value: Value | Non
             return getattr(value, "type", "") == "builtins.str" or not isinstance(
                 expr, ast.BoolOp | ast.BinOp
             )
-        if (
-            isinstance(expr, ast.Call)
-            and isinstance(expr.func, ast.Name)
-            and expr.func.id in _PICKS
-        ):
+        if isinstance(expr, ast.Call) and isinstance(expr.func, ast.Name) and expr.func.id in _PICKS:
             return name not in names_in(expr)
     return not isinstance(expr, ast.Compare)

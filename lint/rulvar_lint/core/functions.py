@@ -149,9 +149,7 @@ def type_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 
 def apply_call(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """`operator.call`, `asyncio.run` of a function and the like: call the first argument."""
-    return call_value(
-        f, node, args.pos[0] if args.pos else None, Args(list(args.pos[1:]), dict(args.kw))
-    )
+    return call_value(f, node, args.pos[0] if args.pos else None, Args(list(args.pos[1:]), dict(args.kw)))
 
 
 def dumps(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:

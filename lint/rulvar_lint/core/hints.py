@@ -36,9 +36,7 @@ _SIMPLE: Final = {
 _WRAPPERS: Final = names(
     """Optional Annotated Union Final ClassVar Required NotRequired Awaitable Coroutine"""
 )
-_SEQUENCES: Final = names(
-    """list List Sequence Iterable Iterator Collection deque tuple Tuple Generator"""
-)
+_SEQUENCES: Final = names("""list List Sequence Iterable Iterator Collection deque tuple Tuple Generator""")
 _MAPPINGS: Final = names("""dict Dict Mapping MutableMapping defaultdict OrderedDict Counter""")
 
 
@@ -89,11 +87,7 @@ def is_ctx(m: Machine, module: Module, annotation: ast.expr, depth: int = 0) -> 
     if isinstance(value, Ext):
         if value.path.startswith("rulvar."):
             return value.path.rpartition(".")[2] in _CTX_NAMES
-        return (
-            None
-            if value.path in ("typing.Any", "builtins.object") or value.path[0] == "."
-            else False
-        )
+        return None if value.path in ("typing.Any", "builtins.object") or value.path[0] == "." else False
     if isinstance(value, Class):
         return any(
             isinstance(base, Ext)
@@ -126,9 +120,7 @@ def parameter_value(m: Machine, decl: FunctionDecl, param: Parameter) -> Value |
     return from_annotation(m, decl.module, param.annotation)
 
 
-def from_annotation(
-    m: Machine, module: Module, annotation: ast.expr, depth: int = 0
-) -> Value | None:
+def from_annotation(m: Machine, module: Module, annotation: ast.expr, depth: int = 0) -> Value | None:
     """A value of the annotated type, or None when the type does not matter."""
     expr = parsed(annotation)
     if expr is None or depth > 6:

@@ -29,9 +29,7 @@ def identity_parts(call: CtxCall) -> list[tuple[str, ast.expr]] | None:
     args = call.args
     if args.rest is not None or any(isinstance(node, ast.Starred) for node in args.pos_nodes):
         return None
-    if isinstance(call.node, ast.Call) and any(
-        keyword.arg is None for keyword in call.node.keywords
-    ):
+    if isinstance(call.node, ast.Call) and any(keyword.arg is None for keyword in call.node.keywords):
         return None
     key = call.expr("key")
     if isinstance(key, ast.Constant) and key.value is None:
@@ -126,9 +124,7 @@ def describe_call(call: CtxCall) -> tuple[str, str]:
         return text, text
     names = _Names(call)
     identity = ";".join(f"{name}={names.expand(node)}" for name, node in parts)
-    shown = ", ".join(
-        f"{name}={' '.join((source.segment(node) or '').split())}" for name, node in parts
-    )
+    shown = ", ".join(f"{name}={' '.join((source.segment(node) or '').split())}" for name, node in parts)
     return identity, f"ctx.{call.name}({shown})"
 
 

@@ -79,9 +79,7 @@ def map_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     result = call_value(f, node, func, Args(list(items), {})) if func is not None else None
     made = f.new_seq(kind, None, result if kind == "map" else (items[0] if items else None))
     for value in args.pos[1:]:
-        made.order = made.order or order_of_value(
-            f, node, value, "maps over" if kind == "map" else "filters"
-        )
+        made.order = made.order or order_of_value(f, node, value, "maps over" if kind == "map" else "filters")
     return made
 
 
@@ -91,12 +89,7 @@ def make_set(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     stable = bool(
         (isinstance(value, Set) and value.stable)
         or (isinstance(value, Obj) and value.type == "builtins.range")
-        or (
-            isinstance(value, Seq)
-            and elem is not None
-            and value.items
-            and all(map(is_int, value.items))
-        )
+        or (isinstance(value, Seq) and elem is not None and value.items and all(map(is_int, value.items)))
     )
     return f.new_set(elem, stable)
 

@@ -73,9 +73,7 @@ class Linker:
         path = self.files.find(name, importer.path)
         if path is None:
             top = name.partition(".")[0]
-            known = name.startswith("/") or (
-                top and self.files.find(top, importer.path) is not None
-            )
+            known = name.startswith("/") or (top and self.files.find(top, importer.path) is not None)
             full = name if attr is None else f"{name}.{attr}"
             return Ext(f".{full}" if known else canonical(full))
         reference = ModuleRef(name, self.load(path, importer) if path else None)
@@ -90,9 +88,7 @@ class Linker:
             self.prepare(module)
         return module
 
-    def module_member(
-        self, reference: ModuleRef, attr: str, importer: Module | None = None
-    ) -> Value | None:
+    def module_member(self, reference: ModuleRef, attr: str, importer: Module | None = None) -> Value | None:
         """`module.attr`: a global name, else a submodule."""
         module = reference.module
         if module is not None:
@@ -100,9 +96,7 @@ class Linker:
             if value is not _MISSING:
                 return value  # type: ignore[no-any-return]
         origin = module or importer
-        path = self.files.find(
-            f"{reference.name}.{attr}", origin.path if origin is not None else ""
-        )
+        path = self.files.find(f"{reference.name}.{attr}", origin.path if origin is not None else "")
         if path is not None:
             return ModuleRef(f"{reference.name}.{attr}", self.load(path, origin) if path else None)
         return None
@@ -127,11 +121,7 @@ class Linker:
                         return value
             elif path is None:
                 full = canonical(f"{star}.{name}")
-                known = (
-                    self.catalog.effects(full)
-                    or self.catalog.read(full)
-                    or self.catalog.result(full)
-                )
+                known = self.catalog.effects(full) or self.catalog.read(full) or self.catalog.result(full)
                 if known or star.partition(".")[0] == "rulvar":
                     return Ext(full)
         return _MISSING
@@ -174,9 +164,7 @@ class Linker:
             entry = self.catalog.read(value.path)
             if entry is not None:
                 fresh = Ext(value.path)
-                fresh.taint = frozenset(
-                    (f.effect(node, entry.code, f"`{value.path}` {entry.does}"),)
-                )
+                fresh.taint = frozenset((f.effect(node, entry.code, f"`{value.path}` {entry.does}"),))
                 return fresh
         for hook in self.hooks.global_read:
             hook(f, node, module, name, value)

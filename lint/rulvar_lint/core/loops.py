@@ -26,10 +26,7 @@ def _loop_order(
     """The arbitrary order a loop runs in. For a set it is fixed by the loop itself."""
     for option in options_of(value):
         if isinstance(option, Set) and not option.stable:
-            text = (
-                f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every "
-                "process"
-            )
+            text = f"{what} goes through `{f.segment(iterable)}`, a set, whose order differs in every process"
             return pending(f, node, text, iterable)
         if isinstance(option, Container) and option.order is not None:
             return option.order
@@ -90,9 +87,7 @@ def _breaks(body: list[ast.stmt]) -> bool:
     return False
 
 
-def _run(
-    f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: Callable[[], None]
-) -> int:
+def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: Callable[[], None]) -> int:
     before = f.fork()
     loop.before = before
     outer_jumps, f.jumps = f.jumps, []
@@ -116,9 +111,7 @@ def _run(
 def _carries(before: Env, after: Env) -> bool:
     """Whether an iteration changes what a variable is, so that the next may see something new."""
     for name, value in after.items():
-        if value is None or (
-            value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func")
-        ):
+        if value is None or (value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func")):
             continue
         old: Any = before.get(name, _MISSING)
         if old is not _MISSING and old is not value and old.__class__ is not value.__class__:
@@ -152,9 +145,7 @@ def _generators(
         f.m.tick += 1
         loop = Loop(node, f.m.tick)
         loop.order = (
-            _loop_order(f, node, generator.iter, value, "the comprehension")
-            if value is not None
-            else None
+            _loop_order(f, node, generator.iter, value, "the comprehension") if value is not None else None
         )
         order = order or loop.order
         if isinstance(node, ast.SetComp):

@@ -79,7 +79,6 @@ class Machine(Linker, Ledger):
         self.registrars: dict[FunctionDecl, str] = {}
         self.words: dict[str, set[str]] = {}
         self._active: dict[FunctionDecl, int] = {}
-        self._annotations: dict[object, bool] = {}
 
     # Running functions
 
@@ -105,6 +104,7 @@ class Machine(Linker, Ledger):
         self._active[decl] = index
         start = len(self.log)
         frame = Frame(self, decl.module, decl, mode, env, func.frame, func.env)
+        decl.module.frames.append(frame)
         if step is not None:
             frame.step = step
         frame.depth = depth
@@ -186,11 +186,10 @@ class Machine(Linker, Ledger):
 
     def annotated(self, decl: FunctionDecl, param: Parameter) -> Value | None:
         """The value that a parameter's annotation promises."""
-        if self._annotations.get(param) is False:
+        if param.says_nothing:
             return None
         value = hints.parameter_value(self, decl, param)
-        if value is None:
-            self._annotations[param] = False
+        param.says_nothing = value is None
         return value
 
     def generic(self, decl: ClassDecl) -> Inst:

@@ -162,11 +162,6 @@ def _shape(value: Value) -> Any:
         return ("set", value.stable, value.home is None)
     if isinstance(value, Inst) and value.scope != "local":
         return id(value)
-    if (
-        isinstance(value, Seq)
-        and value.kind == "tuple"
-        and value.items is not None
-        and not any(value.items)
-    ):
+    if isinstance(value, Seq) and value.kind == "tuple" and value.items is not None and not any(value.items):
         return "tuple"
     return None

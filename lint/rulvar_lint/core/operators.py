@@ -97,9 +97,7 @@ def _is_float(value: Value | None) -> bool:
     return isinstance(value, Obj) and value.type == "builtins.float"
 
 
-def _set_operation(
-    f: Frame, op: ast.operator, left: Value | None, right: Value | None
-) -> Value | None:
+def _set_operation(f: Frame, op: ast.operator, left: Value | None, right: Value | None) -> Value | None:
     """Sets and the key views of mappings give sets."""
     sides = [option for side in (left, right) for option in options_of(side)]
     for option in sides:
@@ -197,18 +195,12 @@ def _elements(f: Frame, node: ast.AST, value: Value) -> Value | None:
         element = f.m.catalog.element(path)
         if element is not None:
             return Obj(element, value.taint)
-        if (
-            isinstance(value, Obj)
-            and "." in value.type
-            and value.type.partition(".")[0] != "builtins"
-        ):
+        if isinstance(value, Obj) and "." in value.type and value.type.partition(".")[0] != "builtins":
             return Obj(f"{value.type}.__iter__", value.taint)
     return Unknown(value.taint) if value.taint is not None else None
 
 
-def order_through(
-    f: Frame, node: ast.AST, value: Value | None, made: Container, verb: str
-) -> Container:
+def order_through(f: Frame, node: ast.AST, value: Value | None, made: Container, verb: str) -> Container:
     """A container made from `value` in its order."""
     made.order = order_of(f, node, value, verb)
     return made

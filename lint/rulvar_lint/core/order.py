@@ -36,9 +36,7 @@ class Pending:
 
     __slots__ = ("cause", "done", "expr", "frame", "node")
 
-    def __init__(
-        self, frame: Frame, node: ast.AST, cause: Cause, expr: ast.AST | None = None
-    ) -> None:
+    def __init__(self, frame: Frame, node: ast.AST, cause: Cause, expr: ast.AST | None = None) -> None:
         self.frame = frame
         self.node = node
         self.cause = cause
@@ -209,9 +207,7 @@ def grow(frame: Frame, node: ast.AST, container: Container) -> None:
             return
 
 
-def rebase(
-    frame: Frame, node: ast.AST, value: Value | None, callee: Frame, name: str
-) -> Value | None:
+def rebase(frame: Frame, node: ast.AST, value: Value | None, callee: Frame, name: str) -> Value | None:
     """A value that a helper returns: an order fixed inside the helper is, for the caller, fixed by
     the call.
     """

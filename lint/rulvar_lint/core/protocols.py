@@ -68,9 +68,7 @@ def call_first(
     return found
 
 
-def compare(
-    f: Frame, node: ast.AST, op: ast.cmpop, left: Value | None, right: Value | None
-) -> Value | None:
+def compare(f: Frame, node: ast.AST, op: ast.cmpop, left: Value | None, right: Value | None) -> Value | None:
     """`left op right`, by the methods of either side."""
     names = _COMPARISONS.get(op.__class__)
     if names is None:

@@ -122,8 +122,7 @@ def _function_of(value: Value | None) -> Func | None:
 def state_machine(f: Frame, decl: ClassDecl) -> None:
     """Transitions and guards of a state machine are replayed code."""
     if not any(
-        base.startswith("rulvar.") and base.endswith(".StateMachine")
-        for base in external_bases(decl)
+        base.startswith("rulvar.") and base.endswith(".StateMachine") for base in external_bases(decl)
     ):
         return
     guards = {
@@ -134,9 +133,7 @@ def state_machine(f: Frame, decl: ClassDecl) -> None:
         if keyword.arg == "guard" and isinstance(keyword.value, ast.Constant)
     }
     for name, value in decl.attrs.items():
-        if isinstance(value, Func) and (
-            name in guards or {"transition", "guard"} & value.decl.flags
-        ):
+        if isinstance(value, Func) and (name in guards or {"transition", "guard"} & value.decl.flags):
             value.decl.flags.add("machine")
             f.m.registered[value.decl] = value
 
@@ -197,10 +194,7 @@ def _may_register(decl: FunctionDecl, module: Module) -> bool:
         return False
     return any(
         isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (
-            inner.decorator_list
-            or any(arg.arg == "ctx" or arg.annotation for arg in inner.args.args)
-        )
+        and (inner.decorator_list or any(arg.arg == "ctx" or arg.annotation for arg in inner.args.args))
         for inner in all_statements(decl.body)
     )
 
@@ -240,6 +234,9 @@ def analyse(m: Machine, func: Func) -> None:
 
 def _root_parameters(m: Machine, func: Func, env: Env, skip: int) -> None:
     decl = func.decl
+    for param in decl.params[skip:]:
+        if param.name in decl.defaults:  # who calls it may pass what the annotation says
+            env[param.name] = join(m.annotated(decl, param), env[param.name])
     m.fill_ctx(decl, env)
     positional = [param.name for param in decl.params if param.kind == "pos"][skip:]
     if decl in m.registered and positional and not any(isinstance(v, Ctx) for v in env.values()):
@@ -275,9 +272,7 @@ def is_quiet(f: Frame, func: ast.expr) -> bool:
         value_ = f.env.get(func.id)
         if value_ is None and func.id not in f.env:
             value_ = f.m.static_global(f.module, func.id)
-        return isinstance(value_, Func) or (
-            isinstance(value_, Ext) and value_.path.startswith("builtins.")
-        )
+        return isinstance(value_, Func) or (isinstance(value_, Ext) and value_.path.startswith("builtins."))
     return False
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from rulvar_lint.core.diagnostic import Severity
 
@@ -46,7 +46,8 @@ class RuleInfo:
     @property
     def url(self) -> str:
         """Where the rule is described."""
-        return f"{DOCS}{self.family}/#{self.code.lower()}-{self.name}"
+        return f"{DOCS}{self.family}.md#{self.code.lower()}-{self.name}"
 
 
-DOCS = "https://rulvar.readthedocs.io/en/latest/rules/"
+HOME: Final = "https://github.com/rulvar/rulvar"
+DOCS: Final = f"{HOME}/blob/main/docs/rules/"

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from rulvar_lint.core.reparse import reparse
+
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -25,25 +27,29 @@ DEEP: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class ParseFailure:
-    """Why a file does not parse. The line and column are 1-based."""
+    """Why a file does not parse, or cannot even be read. The line and column are 1-based."""
 
     line: int
     column: int
     message: str
+    is_unreadable: bool = False
 
 
 class Source:
-    """Text of one file. `path` is relative to the project root and uses forward slashes."""
+    """Text of one file. `path` is relative to the project root and uses forward slashes; `before` is
+    the same file before an edit.
+    """
 
-    __slots__ = ("_failure", "_lines", "_text", "_tree", "data", "path")
+    __slots__ = ("_before", "_failure", "_lines", "_text", "_tree", "data", "path")
 
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str, data: bytes, before: Source | None = None) -> None:
         self.path = path
         self.data = data
         self._text: str | None = None
         self._lines: list[str] | None = None
         self._tree: ast.Module | None = None
         self._failure: ParseFailure | None = None
+        self._before = before
 
     @property
     def text(self) -> str:
@@ -58,6 +64,12 @@ class Source:
         if self._lines is None:
             self._lines = _NEWLINE.split(self.text)
         return self._lines
+
+    @property
+    def newline(self) -> str:
+        """The line ending of the first line."""
+        found = _NEWLINE.search(self.text)
+        return found[0] if found is not None else "\n"
 
     def line_text(self, line: int) -> str:
         """Line `line` (1-based), or an empty text beyond the end."""
@@ -89,12 +101,35 @@ class Source:
     def parse(self) -> ast.Module | ParseFailure:
         """The syntax tree, or why there is none."""
         if self._tree is None and self._failure is None:
-            result = parse(self.data)
+            before, self._before = self._before, None
+            old = before._tree if before is not None else None
+            made = (
+                reparse(old, before.data, self.data, parse)
+                if before is not None and old is not None
+                else None
+            )
+            result = made if made is not None else parse(self.data)
             if isinstance(result, ParseFailure):
                 self._failure = result
             else:
                 self._tree = result
         return self._tree if self._tree is not None else self._failure  # type: ignore[return-value]
+
+    @staticmethod
+    def unreadable(path: str, why: str) -> Source:
+        """A file that is there and cannot be read."""
+        source = Source(path, b"")
+        source._failure = ParseFailure(1, 1, why, is_unreadable=True)
+        return source
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether the file could not be read."""
+        return self._failure is not None and self._failure.is_unreadable
+
+    def last_parsed(self) -> Source | None:
+        """The newest version of the file that has a tree, if that is known."""
+        return self if self._tree is not None else self._before
 
     def release_tree(self) -> None:
         """Forget the tree, which is by far the largest part."""
@@ -153,9 +188,7 @@ def parse(data: bytes) -> ast.Module | ParseFailure:
             sys.setrecursionlimit(max(limit, DEEP))
             return ast.parse(data)
     except SyntaxError as err:
-        return ParseFailure(
-            max(err.lineno or 1, 1), max(err.offset or 1, 1), err.msg or "bad syntax"
-        )
+        return ParseFailure(max(err.lineno or 1, 1), max(err.offset or 1, 1), err.msg or "bad syntax")
     except (ValueError, UnicodeError) as err:
         line = data[: data.find(b"\0")].count(b"\n") + 1 if b"\0" in data else 1
         return ParseFailure(line, 1, str(err))

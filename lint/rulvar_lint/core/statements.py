@@ -48,9 +48,7 @@ def exec_expr(f: Frame, node: ast.Expr) -> int:
     return FALLS
 
 
-_QUIET_CALLS: Final = names(
-    """add discard update log debug info warning error setdefault append extend"""
-)
+_QUIET_CALLS: Final = names("""add discard update log debug info warning error setdefault append extend""")
 
 
 def _discarded_call(f: Frame, node: ast.expr) -> None:

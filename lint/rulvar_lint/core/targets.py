@@ -134,9 +134,7 @@ def store_item(
             f.m.grow(f, node, option)
         elif isinstance(option, Seq):
             option.elem = join(option.elem, value)
-        elif option is not None and f.m.call_special(
-            f, node, option, "__setitem__", [index, value]
-        ):
+        elif option is not None and f.m.call_special(f, node, option, "__setitem__", [index, value]):
             pass
         elif option is None and f.loops:
             order_event(f, node)
@@ -177,11 +175,7 @@ def _augment_name(f: Frame, node: ast.AugAssign, target: ast.Name, value: Value 
         return
     if any(loop.order for loop in f.loops) and not _commutes(node, before, value):
         order_event(f, node)
-    made = (
-        f.m.binary(f, node, node.op, before, value)
-        if before is not None or value is not None
-        else None
-    )
+    made = f.m.binary(f, node, node.op, before, value) if before is not None or value is not None else None
     f.env[name] = made
 
 

@@ -151,9 +151,7 @@ class Inst(Value):
 
     __slots__ = ("attrs", "born", "decl", "home", "scope")
 
-    def __init__(
-        self, decl: ClassDecl, scope: str = "local", home: object = None, born: int = 0
-    ) -> None:
+    def __init__(self, decl: ClassDecl, scope: str = "local", home: object = None, born: int = 0) -> None:
         self.taint = None
         self.born = born
         self.decl = decl

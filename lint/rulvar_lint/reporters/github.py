@@ -67,8 +67,7 @@ def junit(found: Sequence[Diagnostic]) -> str:
         files.setdefault(item.path, []).append(item)
     out = ['<?xml version="1.0" encoding="UTF-8"?>\n']
     out.append(
-        f'<testsuites name="rulvar-lint" tests="{max(len(found), 1)}" '
-        f'failures="{len(found)}" errors="0">\n'
+        f'<testsuites name="rulvar-lint" tests="{max(len(found), 1)}" failures="{len(found)}" errors="0">\n'
     )
     if not found:
         out.append('  <testsuite name="rulvar-lint" tests="1" failures="0" errors="0">\n')
@@ -94,6 +93,5 @@ def junit(found: Sequence[Diagnostic]) -> str:
 def _xml(text: str) -> str:
     """The text without characters that XML cannot hold."""
     return "".join(
-        char if char in "\t\n\r" or " " <= char <= "\ud7ff" or char >= "\ue000" else "\ufffd"
-        for char in text
+        char if char in "\t\n\r" or " " <= char <= "\ud7ff" or char >= "\ue000" else "\ufffd" for char in text
     )

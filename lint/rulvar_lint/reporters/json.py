@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rulvar_lint.core.rule import HOME
+
 if TYPE_CHECKING:
     from rulvar_lint.core.diagnostic import Diagnostic
 
@@ -39,7 +41,7 @@ def rdjson(found: Sequence[Diagnostic]) -> str:
                 for e in item.fix.edits
             ]
         diagnostics.append(entry)
-    source = {"name": "rulvar-lint", "url": "https://rulvar.readthedocs.io/"}
+    source = {"name": "rulvar-lint", "url": HOME}
     report = {"source": source, "severity": "WARNING", "diagnostics": diagnostics}
     return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 

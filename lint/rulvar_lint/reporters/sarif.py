@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from rulvar_lint.core.rule import HOME
+
 if TYPE_CHECKING:
     from rulvar_lint.core.diagnostic import Diagnostic, Fix
     from rulvar_lint.core.rule import RuleInfo
@@ -21,7 +23,7 @@ def log(found: Sequence[Diagnostic], rules: Mapping[str, RuleInfo], version: str
             "driver": {
                 "name": "rulvar-lint",
                 "version": version,
-                "informationUri": "https://rulvar.readthedocs.io/",
+                "informationUri": HOME,
                 "rules": [_rule(rules[code]) for code in order],
             }
         },
@@ -47,9 +49,7 @@ def _rule(rule: RuleInfo) -> dict[str, Any]:
     }
 
 
-def _location(
-    path: str, line: int, column: int, end: tuple[int, int] | None = None
-) -> dict[str, Any]:
+def _location(path: str, line: int, column: int, end: tuple[int, int] | None = None) -> dict[str, Any]:
     region: dict[str, int] = {"startLine": line, "startColumn": column}
     if end is not None:
         region["endLine"], region["endColumn"] = end
@@ -62,9 +62,7 @@ def _result(item: Diagnostic, index: int) -> dict[str, Any]:
         "ruleIndex": index,
         "level": item.severity,
         "message": {"text": item.message},
-        "locations": [
-            _location(item.path, item.line, item.column, (item.end_line, item.end_column))
-        ],
+        "locations": [_location(item.path, item.line, item.column, (item.end_line, item.end_column))],
         "partialFingerprints": {"rulvar/v1": f"{item.code}:{item.path}:{item.message}"},
     }
     if item.related:
@@ -92,7 +90,6 @@ def _fix(fix: Fix) -> dict[str, Any]:
     return {
         "description": {"text": fix.message},
         "artifactChanges": [
-            {"artifactLocation": {"uri": quote(path)}, "replacements": made}
-            for path, made in changes.items()
+            {"artifactLocation": {"uri": quote(path)}, "replacements": made} for path, made in changes.items()
         ],
     }

@@ -43,15 +43,11 @@ def _block(item: Diagnostic, source_line: SourceLine, colour: bool) -> str:
         end = item.end_column if item.end_line == item.line else len(text.rstrip()) + 1
         carets = "^" * max(end - item.column, 1)
         lines.append(f"{paint(f'{item.line} |', 'blue', colour)} {text.rstrip()}")
-        lines.append(
-            f"{gutter} {' ' * (item.column - 1)}{paint(carets, item.severity, colour)} {item.code}"
-        )
+        lines.append(f"{gutter} {' ' * (item.column - 1)}{paint(carets, item.severity, colour)} {item.code}")
     for place in item.related:
         lines.append(f"{gutter} {place.path}:{place.line}:{place.column}: {place.message}")
     if item.fix is not None:
-        kind = {"safe": "fix", "unsafe": "unsafe fix", "manual": "suggestion"}[
-            item.fix.applicability
-        ]
+        kind = {"safe": "fix", "unsafe": "unsafe fix", "manual": "suggestion"}[item.fix.applicability]
         lines.append(f"{' ' * width} = {kind}: {item.fix.message}")
     lines.append(f"{' ' * width} = see: {item.url}")
     return "\n".join(lines) + "\n"

@@ -25,9 +25,7 @@ TERMINAL: Final = frozenset({"finish", "error"})
 
 def install(hooks: Hooks) -> None:
     """Listen to what these rules judge in Python code."""
-    hooks.on_call(
-        "rulvar.testing.replay rulvar.replay rulvar.testing.cassette.replay", _passthrough
-    )
+    hooks.on_call("rulvar.testing.replay rulvar.replay rulvar.testing.cassette.replay", _passthrough)
 
 
 def _passthrough(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
@@ -59,9 +57,7 @@ def check_cassette(source: Source) -> list[Diagnostic]:
         if secret is not None:
             start, end, what = secret
             found.append(
-                plain(
-                    "RLV501", source.path, number, start + 1, end + 1, f"the cassette holds {what}"
-                )
+                plain("RLV501", source.path, number, start + 1, end + 1, f"the cassette holds {what}")
             )
         if text.strip():
             rows.append((number, text))
@@ -228,9 +224,7 @@ def _looks_random(value: str) -> bool:
     """Whether a text is a credential rather than words, a placeholder or a digest."""
     if _PLACEHOLDER.search(value) or _HEX.match(value):
         return False
-    body = re.sub(
-        r"^(?:[spr]k[-_](?:ant|proj|live|test|prod|or|svcacct)?[-_]?|Bearer\s+)", "", value
-    )
+    body = re.sub(r"^(?:[spr]k[-_](?:ant|proj|live|test|prod|or|svcacct)?[-_]?|Bearer\s+)", "", value)
     if len(set(body)) < 4:
         return False
     has_digit = any(char.isdigit() for char in body)

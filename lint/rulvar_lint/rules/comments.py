@@ -4,7 +4,9 @@ rule.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rulvar_lint.core.diagnostic import Edit, Fix
@@ -23,14 +25,20 @@ def syntax_error(source: Source, failure: ParseFailure) -> Diagnostic:
     """RLV001."""
     line = min(failure.line, max(len(source.lines), 1))
     column = min(failure.column, len(source.line_text(line)) + 1)
-    return plain(
+    what = (
+        f"the file does not parse with Python {sys.version_info[0]}.{sys.version_info[1]}: {failure.message}"
+    )
+    item = plain(
         "RLV001",
         source.path,
         line,
         column,
         column + 1,
-        f"the file does not parse: {failure.message}",
+        what,
     )
+    if failure.is_unreadable:
+        return replace(item, message=f"the file cannot be read: {failure.message}; change its permissions")
+    return item
 
 
 def judge(
@@ -80,9 +88,7 @@ def _unknown(source: Source, suppression: Suppression, known: frozenset[str]) ->
             fix = Fix("manual", f"Replace by {near}", (edit,))
         what = f"`{named.code}` is no rule{hint}"
         found.append(
-            plain(
-                "RLV003", source.path, suppression.line, named.start + 1, named.end + 1, what, fix
-            )
+            plain("RLV003", source.path, suppression.line, named.start + 1, named.end + 1, what, fix)
         )
     return found
 
@@ -108,9 +114,7 @@ def _removal(source: Source, suppression: Suppression, unused: list[Named]) -> F
     kept = [named for named in suppression.codes if named not in unused]
     if kept:
         start, end = suppression.codes[0].start, suppression.codes[-1].end
-        edit = Edit(
-            source.path, line, start + 1, line, end + 1, ", ".join(named.code for named in kept)
-        )
+        edit = Edit(source.path, line, start + 1, line, end + 1, ", ".join(named.code for named in kept))
         return Fix("safe", "Remove what is not needed", (edit,))
     start, end = suppression.start, suppression.end
     reason = text[end:]

@@ -7,7 +7,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.ancestry import ancestors
 from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
 from rulvar_lint.core.functions import is_ctx_work
@@ -84,6 +86,8 @@ def _unawaited(f: Frame) -> None:
 def _add_await(f: Frame, node: ast.AST) -> Plan | None:
     if f.decl is None or not f.decl.is_async:
         return None
+    if any(isinstance(above, ast.GeneratorExp) for above in ancestors(f.decl.node, node)):
+        return None  # what goes through the generator would have to be asynchronous
     return ("safe", "Await the call", [(node, "await ")], "await")
 
 
@@ -97,10 +101,7 @@ def _combined(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if not work and ext.path.rpartition(".")[2] in _STARTERS and args.pos:
         work = _starts_ctx_work(f, node, args)
     if work:
-        what = (
-            f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the "
-            "engine"
-        )
+        what = f"`{f.segment(getattr(node, 'func', node))}` schedules journaled work outside the engine"
         f.effect(node, "RLV302", what, fix=_to_parallel(f, node, ext))
 
 
@@ -119,11 +120,15 @@ def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> Plan | None:
     ):
         return None
     first, last = node.args[0], node.args[-1]
-    parts = [(node.func, f"{name}.parallel", "replace")]
+    parts: list[tuple[ast.AST, str, str]] = [(node.func, f"{name}.parallel", "replace")]
     if first is last and isinstance(first, ast.Starred) and isinstance(first.value, _LISTS):
         parts.append((first, f.module.source.segment(first.value) or "", "replace"))
     else:
-        parts += [(first, "[", "before"), (last, "]", "after")]
+        source = f.module.source
+        parts += [
+            (bracketed(source, first, node), "[", "before"),
+            (bracketed(source, last, node), "]", "after"),
+        ]
     return ("unsafe", "Use `ctx.parallel`", parts, "replace")
 
 
@@ -172,14 +177,8 @@ def _hide_combinators(f: Frame, expr: ast.AST) -> None:
 
 
 def _timeout(f: Frame, node: ast.AST, value: Value | None, how: str, expr: ast.expr) -> None:
-    if any(
-        isinstance(option, Obj) and option.type == "asyncio.Timeout" for option in options_of(value)
-    ):
-        never = (
-            isinstance(expr, ast.Call)
-            and len(expr.args) == 1
-            and isinstance(expr.args[0], ast.Constant)
-        )
+    if any(isinstance(option, Obj) and option.type == "asyncio.Timeout" for option in options_of(value)):
+        never = isinstance(expr, ast.Call) and len(expr.args) == 1 and isinstance(expr.args[0], ast.Constant)
         if not (never and expr.args[0].value is None):  # type: ignore[attr-defined]
             f.guards.append(Guard("timeout", expr))
 
@@ -255,18 +254,14 @@ def root_name(node: ast.AST | None) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _escapes(
-    f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, what: str
-) -> None:
+def _escapes(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, what: str) -> None:
     """ctx is put where it outlives the run; what a parameter refers to is judged by the caller."""
     name = root_name(target)
     if f.decl is not None and any(param.name == name for param in f.decl.params):
         cause = Cause("RLV304", f"`{f.decl.qualname}` keeps ctx", f.place(node))
         f.outward.setdefault("RLV304", cause)
         return
-    if is_shared(base) or (
-        base is None and name and not f.is_local(name) and f.owner_of(name) is None
-    ):
+    if is_shared(base) or (base is None and name and not f.is_local(name) and f.owner_of(name) is None):
         _report(f, node, what)
 
 
@@ -293,13 +288,9 @@ def _store(
         )
 
 
-def _store_item(
-    f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None
-) -> None:
+def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
     if f.mode in (REGION, PLAIN) and holds_ctx(value):
-        _escapes(
-            f, node, target, base, f"ctx is stored in `{f.segment(target)}`, which outlives the run"
-        )
+        _escapes(f, node, target, base, f"ctx is stored in `{f.segment(target)}`, which outlives the run")
 
 
 def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | None) -> None:
@@ -307,19 +298,11 @@ def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | No
         _report(f, node, f"ctx is stored in the global `{name}`, which outlives the run")
 
 
-def _mutation(
-    f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None
-) -> None:
-    if (
-        f.mode not in (REGION, PLAIN)
-        or args is None
-        or not any(holds_ctx(value) for value in args.values())
-    ):
+def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
+    if f.mode not in (REGION, PLAIN) or args is None or not any(holds_ctx(value) for value in args.values()):
         return
     target = node.func if isinstance(node, ast.Call) else None
-    _escapes(
-        f, node, target, receiver, f"ctx is stored in `{root_name(target)}`, which outlives the run"
-    )
+    _escapes(f, node, target, receiver, f"ctx is stored in `{root_name(target)}`, which outlives the run")
 
 
 def _thread(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:

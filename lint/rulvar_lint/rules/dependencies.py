@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.classes import is_data_class
 from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
@@ -80,7 +81,7 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
             f,
             call.node,
             Cause("RLV403", what, f.place(call.node), (), "warning"),
-            fix=_add_dep(deps, missing),
+            fix=_add_dep(f, deps, missing),
         )
 
 
@@ -94,11 +95,17 @@ def _dep(f: Frame, path: Path) -> str:
     return f"sorted({path[0]})" if is_unordered else _show(path)
 
 
-def _add_dep(deps: ast.expr, missing: list[tuple[str, ...]]) -> Plan | None:
-    if not isinstance(deps, ast.List) or not deps.elts or isinstance(deps.elts[-1], ast.Starred):
+def _add_dep(f: Frame, deps: ast.expr, missing: list[tuple[str, ...]]) -> Plan | None:
+    if not isinstance(deps, ast.List | ast.Tuple):
         return None
     text = ", ".join(_show(path) for path in missing)
-    return ("unsafe", f"Add {text} to deps", [(deps.elts[-1], f", {text}")], "after")
+    message = f"Add {text} to deps"
+    if not deps.elts:
+        made = f"[{text}]" if isinstance(deps, ast.List) else f"({text},)"
+        return ("unsafe", message, [(deps, made)], "replace")
+    if isinstance(deps.elts[-1], ast.Starred):
+        return None
+    return ("unsafe", message, [(bracketed(f.module.source, deps.elts[-1]), f", {text}")], "after")
 
 
 def _show(path: tuple[str, ...]) -> str:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.values import Taint
 
-_IDENTITY: Final = names(
-    """prompt key label deps args model effort schema agent_type tools isolation"""
-)
+_IDENTITY: Final = names("""prompt key label deps args model effort schema agent_type tools isolation""")
 
 
 def install(hooks: Hooks) -> None:

@@ -148,9 +148,7 @@ def always_raises(body: list[ast.stmt], name: str | None) -> bool:
         elif isinstance(stmt, ast.Try | ast.TryStar):
             if always_raises(stmt.finalbody, name):
                 return True
-            if always_raises(stmt.body, name) and all(
-                always_raises(h.body, name) for h in stmt.handlers
-            ):
+            if always_raises(stmt.body, name) and all(always_raises(h.body, name) for h in stmt.handlers):
                 return True
             if _leaves(stmt.body, name) or any(_leaves(h.body, name) for h in stmt.handlers):
                 return False
@@ -168,11 +166,7 @@ def always_raises(body: list[ast.stmt], name: str | None) -> bool:
 
 def _is_total(stmt: ast.Match) -> bool:
     last = stmt.cases[-1]
-    return (
-        last.guard is None
-        and isinstance(last.pattern, ast.MatchAs)
-        and last.pattern.pattern is None
-    )
+    return last.guard is None and isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
 
 
 def _reraises(stmt: ast.Raise, name: str | None) -> bool:
@@ -189,9 +183,9 @@ def _leaves(body: list[ast.stmt], name: str | None) -> bool:
         if isinstance(stmt, ast.Raise):
             return not _reraises(stmt, name)
         for part in ("body", "orelse", "finalbody"):
-            if not isinstance(
-                stmt, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-            ) and _leaves(getattr(stmt, part, []), name):
+            if not isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and _leaves(
+                getattr(stmt, part, []), name
+            ):
                 return True
         for inner in (*getattr(stmt, "handlers", ()), *getattr(stmt, "cases", ())):
             if _leaves(inner.body, name):
@@ -203,9 +197,7 @@ def _jumps(body: list[ast.stmt], in_loop: bool) -> list[ast.stmt]:
     """The statements in a `finally` block that leave it."""
     found: list[ast.stmt] = []
     for stmt in body:
-        if isinstance(stmt, ast.Return) or (
-            isinstance(stmt, ast.Break | ast.Continue) and not in_loop
-        ):
+        if isinstance(stmt, ast.Return) or (isinstance(stmt, ast.Break | ast.Continue) and not in_loop):
             found.append(stmt)
         if isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue

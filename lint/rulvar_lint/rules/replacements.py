@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.ancestry import ancestors
 from rulvar_lint.core.frame import REGION
-from rulvar_lint.core.values import Ext
+from rulvar_lint.core.values import Const, Ext
 from rulvar_lint.rules.shims import DIRECT
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ def _now(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if finding is None or name is None or args.count() > 1:
         return
     tz = args.get(0, "tz")
+    is_naive = not args.count() or (isinstance(tz, Const) and tz.value is None)
     is_utc = isinstance(tz, Ext) and tz.path in _UTC
-    if args.count() and not is_utc:
+    if not is_naive and not is_utc:
         zone = args.node(0, "tz")
         segment = f.module.source.segment(zone) if zone is not None else None
         text = f"{name}.now().astimezone({segment})" if segment else ""
@@ -136,7 +137,9 @@ def _log(f: Frame, node: ast.Call, level: str, message: ast.expr, rest: list[ast
         return
     said = str(texts[0])
     if rest:
-        said = f"{said} % ({', '.join(map(str, texts[1:]))},)"
+        is_mapping = isinstance(message, ast.Constant) and "%(" in str(message.value)
+        given = str(texts[1]) if is_mapping else f"({', '.join(map(str, texts[1:]))},)"
+        said = f"{said} % {given}"
     elif not isinstance(message, ast.Constant | ast.JoinedStr):
         said = f"str({said})"
     finding.fix = ("unsafe", "Use `ctx.log`", [(node, f'{name}.log("{level}", {said})')], "replace")

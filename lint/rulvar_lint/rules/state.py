@@ -68,9 +68,7 @@ def captured(value: Value | None) -> Cause | None:
     taint = value.taint if value is not None else None
     if taint is None and isinstance(value, Container):
         inner = (
-            [*(value.items or ())]
-            if isinstance(value, Seq)
-            else list(getattr(value, "entries", {}).values())
+            [*(value.items or ())] if isinstance(value, Seq) else list(getattr(value, "entries", {}).values())
         )
         for item in (*inner, value.elem):
             if item is not None and item.taint is not None:
@@ -171,22 +169,22 @@ def _shared_write(f: Frame, node: ast.AST, what: str) -> None:
 
 
 def _instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> None:
-    if (
-        f.mode in (REGION, PLAIN)
-        and inst.scope == "module"
-        and usage.attribute_mutated(f.m, inst.decl, name)
-    ):
+    if f.mode not in (REGION, PLAIN) or inst.scope != "module":
+        return
+    if usage.attribute_mutated(f.m, inst.decl, name):
         f.effect(
             node,
             "RLV205",
             f"`{name}` of a module-level `{inst.decl.name}` is changed while workflows run",
         )
+        return
+    cause = captured(inst.attrs.get(name))
+    if cause is not None:
+        _capture(f, node, f"{inst.decl.name}.{name}", cause)
 
 
 def _function_attribute(f: Frame, node: ast.AST, func: Func, name: str) -> None:
-    if f.mode in (REGION, PLAIN) and usage.is_attribute_assigned(
-        f.m, func.decl.module, func.decl.name, name
-    ):
+    if f.mode in (REGION, PLAIN) and usage.is_attribute_assigned(f.m, func.decl.module, func.decl.name, name):
         f.effect(
             node,
             "RLV205",
@@ -211,13 +209,9 @@ def _store(
     for option in options_of(base):
         if isinstance(option, Inst) and option.scope == "module":
             if f.decl is None or f.decl.name not in usage.CONSTRUCTORS:
-                _shared_write(
-                    f, node, f"`{name}` of a module-level `{option.decl.name}` is written"
-                )
+                _shared_write(f, node, f"`{name}` of a module-level `{option.decl.name}` is written")
         elif isinstance(option, Class):
-            _shared_write(
-                f, node, f"`{option.decl.name}.{name}` is class state and outlives the run"
-            )
+            _shared_write(f, node, f"`{option.decl.name}.{name}` is class state and outlives the run")
         elif isinstance(option, Func) and option.frame is None:
             _shared_write(
                 f,
@@ -235,9 +229,7 @@ def _shared(value: Value | None) -> bool:
     )
 
 
-def _store_item(
-    f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None
-) -> None:
+def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
     if f.mode in (REGION, PLAIN) and not _holds_ctx(value):
         if _shared(base):
             _shared_write(f, node, f"`{f.segment(target)}` writes to state that outlives the run")
@@ -250,9 +242,7 @@ def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | No
         _shared_write(f, node, f"the global `{name}` is written")
 
 
-def _mutation(
-    f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None
-) -> None:
+def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
     if f.mode not in (REGION, PLAIN):
         return
     if method == "__next__":
@@ -266,9 +256,7 @@ def _mutation(
 def _advance(f: Frame, node: ast.AST, receiver: Value | None) -> None:
     """`next(COUNTER)` of a counter or iterator that lives in a module."""
     call = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    is_global = (
-        isinstance(call, ast.Name) and not f.is_local(call.id) and f.owner_of(call.id) is None
-    )
+    is_global = isinstance(call, ast.Name) and not f.is_local(call.id) and f.owner_of(call.id) is None
     for option in options_of(receiver):
         counter = isinstance(option, Obj) and option.type in ("itertools.count", "itertools.cycle")
         iterator = isinstance(option, Seq) and option.scope == "module"

@@ -1,15 +1,13 @@
-"""RLV305, RLV306, RLV310, RLV405: what a step body may do, and what it must be."""
+"""RLV305, RLV306, RLV405: what a step body may do, and what it must return."""
 
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import STEP
 from rulvar_lint.core.values import (
-    Class,
     Const,
     Container,
     Coro,
@@ -26,12 +24,11 @@ from rulvar_lint.core.values import (
     Value,
     options_of,
 )
-from rulvar_lint.core.words import names
+from rulvar_lint.rules.eager import is_eager, report_eager
 
 if TYPE_CHECKING:
     from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.ctxcalls import CtxCall
-    from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.memory import Result
@@ -71,110 +68,18 @@ def _step(f: Frame, call: CtxCall, fn: Value | None, result: Result | None) -> N
     if f.mode == STEP:
         return
     expr = call.expr("fn")
-    if (
-        result is not None
-        and result.journals
-        and result.frame is not None
-        and result.frame.depth > 0
-    ):
+    if result is not None and result.journals and result.frame is not None and result.frame.depth > 0:
         _report_nested(f, call.node)
     if isinstance(fn, CtxMember) or (isinstance(fn, Partial) and isinstance(fn.func, CtxMember)):
         _report_nested(f, call.node)
         return
     if expr is None:
         return
-    if _is_eager(f, expr, fn):
-        start, end = call.args.marks.get(expr, (0, 0))
-        f.m.drop(start, end)
-        f.emit(
-            call.node,
-            Cause(
-                "RLV310",
-                f"`{f.segment(expr)}` is called at once instead of being passed as a function",
-                f.place(call.node),
-            ),
-            fix=_wrap(f, expr),
-        )
+    if is_eager(f, expr, fn):
+        f.m.drop(*call.args.marks.get(expr, (0, 0)))
+        report_eager(f, call, expr)
         return
     _result(f, call, fn, result)
-
-
-_FACTORY: Final = re.compile(
-    r"(^|_)(make|build|create|get|bind|wrap|partial|factory|curry|compose|prepare|defer|lazy|thunk|callback|handler|"
-    r"loader|fetcher|getter|runner|caller|for|with|fn|func|using)(_|$)|Factory$|er$",
-)
-
-
-def _is_eager(f: Frame, expr: ast.expr, fn: Value | None) -> bool:
-    """Whether the step function is the result of a call rather than a function."""
-    if isinstance(expr, ast.Await):
-        return True
-    options = options_of(fn)
-    if any(isinstance(option, Func | Partial | Class | CtxMember) for option in options):
-        return False
-    if any(isinstance(option, Coro) for option in options):
-        return True
-    if any(isinstance(option, Inst) for option in options):
-        return isinstance(expr, ast.Call) and not any(
-            "__call__" in cls.attrs
-            for option in options
-            if isinstance(option, Inst)
-            for cls in [option.decl]
-        )
-    if any(isinstance(option, Const | Container) for option in options):
-        return True
-    if not isinstance(expr, ast.Call):
-        return False
-    if any(isinstance(option, Ext) and option.receiver is None for option in options):
-        return False
-    return _called_value_is_data(f, expr)
-
-
-_MAKERS: Final = names("""functools.partial operator.itemgetter operator.attrgetter
-operator.methodcaller functools.partialmethod functools.lru_cache functools.cache
-functools.wraps functools.singledispatch builtins.getattr""")
-
-
-def _called_value_is_data(f: Frame, expr: ast.Call) -> bool:
-    func = expr.func
-    if isinstance(func, ast.Lambda):
-        return True
-    callee = _quietly(f, func)
-    if isinstance(callee, Ext):
-        if callee.path in _MAKERS:
-            return False
-        if callee.path[0] != "." and (
-            f.m.catalog.effects(callee.path) or callee.path.partition(".")[0] in f.m.stdlib
-        ):
-            return True
-    if isinstance(callee, Func):
-        return _returns_data(callee)
-    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-    return bool(name) and not _FACTORY.search(name)
-
-
-def _returns_data(func: Func) -> bool:
-    """Whether a project function that gives an unknown value is no factory, by its annotation."""
-    returns = getattr(func.decl.node, "returns", None)
-    return returns is None or "Callable" not in ast.dump(returns)
-
-
-def _quietly(f: Frame, expr: ast.expr) -> Value | None:
-    """The value of a name or attribute, without findings."""
-    mark = f.m.quiet(f)
-    value = f.ev[expr.__class__](f, expr) if isinstance(expr, ast.Name | ast.Attribute) else None
-    f.m.loud(f, mark)
-    return value
-
-
-def _wrap(f: Frame, expr: ast.expr) -> Plan | None:
-    inner = expr.value if isinstance(expr, ast.Await) else expr
-    if any(isinstance(n, ast.Await | ast.Yield | ast.NamedExpr) for n in ast.walk(inner)):
-        return None
-    text = f.module.source.segment(inner)
-    if text is None:
-        return None
-    return ("safe", "Pass a function", [(expr, f"lambda: {text}")], "replace")
 
 
 _HANDLES: Final = {
@@ -303,9 +208,7 @@ def _in_step(f: Frame) -> bool:
 
 
 def _lost(f: Frame, node: ast.AST, what: str) -> None:
-    cause = Cause(
-        "RLV306", f"{what} inside a step body is lost when the step is replayed", f.place(node)
-    )
+    cause = Cause("RLV306", f"{what} inside a step body is lost when the step is replayed", f.place(node))
     assert f.step is not None
     if f.depth == 0 or f.decl is f.step.decl:
         f.m.report(f, node, cause)
@@ -313,9 +216,7 @@ def _lost(f: Frame, node: ast.AST, what: str) -> None:
         f.outward.setdefault("RLV306", cause)
 
 
-def _mutation(
-    f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None
-) -> None:
+def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
     if _in_step(f) and isinstance(receiver, Container | Union | Unknown) and is_outer(f, receiver):
         _lost(f, node, f"`{method}` on outer data")
 
@@ -335,9 +236,7 @@ def _store(
         _lost(f, node, f"setting `{name}` of outer data")
 
 
-def _store_item(
-    f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None
-) -> None:
+def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
     if _in_step(f) and is_outer(f, base):
         _lost(f, node, "a write to outer data")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.ancestry import end_of
+from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.diagnostic import Diagnostic, Edit, Fix, Related
 from rulvar_lint.rules.pages import RULES
 from rulvar_lint.rules.wrapping import offer
@@ -14,22 +16,12 @@ if TYPE_CHECKING:
 
 _SINKS: Final = {
     "prompt": (
-        "it flows into the prompt on {line} and re-keys the call, which is paid again on every "
-        "resume"
+        "it flows into the prompt on {line} and re-keys the call, which is paid again on every resume"
     ),
-    "key": (
-        "it flows into the key on {line} and re-keys the call, which is paid again on every resume"
-    ),
-    "deps": (
-        "it flows into the deps on {line} and re-keys the step, which runs again on every resume"
-    ),
-    "args": (
-        "it flows into the arguments on {line} and re-keys the child, which runs again on every "
-        "resume"
-    ),
-    "identity": (
-        "it is part of the identity of the call on {line}, which is paid again on every resume"
-    ),
+    "key": ("it flows into the key on {line} and re-keys the call, which is paid again on every resume"),
+    "deps": ("it flows into the deps on {line} and re-keys the step, which runs again on every resume"),
+    "args": ("it flows into the arguments on {line} and re-keys the child, which runs again on every resume"),
+    "identity": ("it is part of the identity of the call on {line}, which is paid again on every resume"),
     "label": "it flows into the label on {line}",
     "branch": "the branch taken on {line} can differ on replay",
     "result": "the result differs between the run and its replay",
@@ -147,7 +139,7 @@ def _edit(finding: Finding, node: ast.AST, text: str, how: str) -> Edit | None:
         return Edit(path, line, start, line, start + len(word_), text)
     if how == "argument":
         return _argument(finding, node, text, end_line, end)
-    return Edit(path, line, start, end_line, end, text)
+    return Edit(path, line, start, end_line, end, text.replace("\n", source.newline))
 
 
 def _matches(finding: Finding, node: ast.AST) -> bool:
@@ -173,9 +165,12 @@ def _argument(finding: Finding, node: ast.AST, text: str, line: int, end: int) -
         return None
     path = finding.module.path
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    ends = [(part.end_lineno or 0, part.end_col_offset or 0) for part in given]
-    if not ends:
+    if not given:
         return Edit(path, line, end - 1, line, end - 1, text)
-    last_line, offset = max(ends)
-    column = finding.module.source.column(last_line, offset)
+    source = finding.module.source
+    last = max(given, key=lambda part: (part.end_lineno or 0, part.end_col_offset or 0))
+    if (last.end_lineno, last.end_col_offset) == (node.end_lineno, node.end_col_offset):
+        return None  # a generator expression that shares the brackets of the call
+    last_line, offset = end_of(bracketed(source, last, node))
+    column = source.column(last_line, offset)
     return Edit(path, last_line, column, last_line, column, f", {text}")

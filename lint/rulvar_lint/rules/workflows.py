@@ -7,6 +7,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.ancestry import end_of, start_of
+from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.containers import GROWS
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import REGION
@@ -66,39 +68,48 @@ def late_functions(value: Value | None, depth: int = 0) -> list[Func]:
 
 
 def _outlives(f: Frame, func: Func, loop_node: ast.AST) -> None:
-    for node, name in func.late:
-        if node is loop_node:
-            where = func.decl.node
-            cause = Cause(
-                "RLV309",
-                f"the function reads `{name}` when it runs, after the loop has moved on",
-                f.place(where),
-            )
-            f.m.report(f, where, cause, fix=_bind(f, func, name))
-            return
+    names = list(dict.fromkeys(name for node, name in func.late if node is loop_node))
+    if names:
+        where = func.decl.node
+        shown = " and ".join(f"`{name}`" for name in names)
+        what = f"the function reads {shown} when it runs, after the loop has moved on"
+        f.m.report(f, where, Cause("RLV309", what, f.place(where)), fix=_bind(f, func, names))
 
 
-def _bind(f: Frame, func: Func, name: str) -> Plan | None:
+def _bind(f: Frame, func: Func, names: list[str]) -> Plan | None:
     node = func.decl.node
     args = node.args
-    if args.vararg or args.kwarg or args.kwonlyargs:
+    if args.kwarg is not None:
         return None
-    text, message = f"{name}={name}", f"Bind `{name}` now"
-    params = [*args.posonlyargs, *args.args]
-    if params and (args.args or not args.posonlyargs):
-        last = args.defaults[-1] if args.defaults else params[-1]
-        return ("safe", message, [(last, f", {text}")], "after")
+    text = ", ".join(f"{name}={name}" for name in names)
+    message = f"Bind {', '.join(f'`{name}`' for name in names)} now"
+    if args.vararg or args.args or args.kwonlyargs:
+        return ("safe", message, [(_last_parameter(f, args), f", {text}")], "after")
+    if args.posonlyargs:
+        return None
     if isinstance(node, ast.Lambda):
-        return None if params else ("safe", message, [(node, f"lambda {text}")], "keyword")
+        return ("safe", message, [(node, f"lambda {text}")], "keyword")
     line = f.module.source.line_text(node.lineno)
     match = re.search(rf"\bdef\s+{node.name}\s*\(\s*\)", line)
     if match is None:
         return None
     offset = len(line[: match.end() - 1].encode())
-    at = ast.Pass(
-        lineno=node.lineno, col_offset=offset, end_lineno=node.lineno, end_col_offset=offset
-    )
+    at = ast.Pass(lineno=node.lineno, col_offset=offset, end_lineno=node.lineno, end_col_offset=offset)
     return ("safe", message, [(at, text)], "before")
+
+
+def _last_parameter(f: Frame, args: ast.arguments) -> ast.AST:
+    """What the last parameter ends with: its default, its annotation or its name."""
+    parts: list[ast.AST | None] = [
+        args.vararg,
+        *args.args,
+        *args.defaults,
+        *args.kwonlyargs,
+        *args.kw_defaults,
+    ]
+    parts += [arg.annotation for arg in (*args.args, *args.kwonlyargs, args.vararg) if arg is not None]
+    last = max((part for part in parts if part is not None), key=lambda part: (end_of(part), start_of(part)))
+    return bracketed(f.module.source, last) if isinstance(last, ast.expr) else last
 
 
 def _comprehension(f: Frame, node: ast.AST, value: Value, reason: str) -> None:
@@ -130,9 +141,7 @@ def _root(node: ast.AST | None) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _mutation(
-    f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None
-) -> None:
+def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
     if f.mode != REGION or not f.loops or not isinstance(receiver, Container):
         return
     if args is None:
@@ -146,9 +155,7 @@ def _mutation(
         _kept(f, value_, receiver.born, None)
 
 
-def _store_item(
-    f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None
-) -> None:
+def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
     if f.mode == REGION and f.loops and value is not None:
         born = base.born if isinstance(base, Container) else -1
         _kept(f, value, born, target)
@@ -172,12 +179,7 @@ add_callback add_done_callback start_soon create_task""")
 
 def _unknown_call(f: Frame, node: ast.AST, args: Args) -> None:
     func = node.func if isinstance(node, ast.Call) else None
-    if (
-        f.mode != REGION
-        or not f.loops
-        or not isinstance(func, ast.Attribute)
-        or func.attr not in _KEEPERS
-    ):
+    if f.mode != REGION or not f.loops or not isinstance(func, ast.Attribute) or func.attr not in _KEEPERS:
         return
     for value in args.values():
         _kept(f, value, -1, func)

@@ -40,8 +40,7 @@ def offer(finding: Finding) -> Plan | None:
     inner = target.value if isinstance(target, ast.Await) else target
     text = finding.module.source.segment(inner)
     if text is None or any(
-        isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr)
-        for node in walk(inner)
+        isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr) for node in walk(inner)
     ):
         return None
     label = _label(inner)

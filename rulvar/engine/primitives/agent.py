@@ -11,6 +11,7 @@ from rulvar.contracts.jsonable import fragment, journal_form
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Call, Claim, Opened
+from rulvar.engine.control import finished
 from rulvar.engine.primitives.agent_delivery import (
     announce_end,
     announce_start,
@@ -33,6 +34,8 @@ __all__ = ["run_agent"]
 async def run_agent(run: Run, prompt: str, options: AgentOptions, site: CallSite | None) -> Any:
     """Run one agent call; see ``Ctx.agent``."""
     place = run.place()
+    if options.conduct is not None:
+        return await _call(run, place, prompt, options, site)
     fallback = plan_fallback(options, run.engine.profile(options.agent_type or ""))
     if fallback is None:
         return await _call(run, place, prompt, options, site)
@@ -68,8 +71,11 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
 
 async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> Any:
     task = agent_task(run, plan)
-    promise = run.budget.estimate(plan.options.est_cost, plan.profile.est_cost)
-    reservation = run.budget.reserve(place, promise)
+    if plan.options.conduct is None:
+        promise = run.budget.estimate(plan.options.est_cost, plan.profile.est_cost)
+        reservation = run.budget.reserve(place, promise)
+    else:  # an agent value promises turn by turn
+        reservation = Reservation(run.budget.ledger.account(place.account), 0)
     try:
         if claim.operation is None or claim.operation.terminal is not None:
             run.budget.count_spawn()
@@ -88,8 +94,10 @@ async def _run_admitted(
     if plan.options.isolation != "none":
         extra["value"] = {"isolation": plan.options.isolation}
     opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, extra)
-    state = await load_checkpoint(run, opened, claim)
+    state = await load_checkpoint(run, claim)
     host = AgentHost(run, place, plan, opened, task, reservation)
+    if state is not None:
+        host.resumed(state)
     loop = AgentLoop(task, host, state)
     if state is not None:
         await host.go_on(state)
@@ -97,14 +105,18 @@ async def _run_admitted(
     place.branch.busy(1)
     try:
         await asyncio.sleep(0)  # calls that start together are all admitted before the first one ends
-        end = await _to_the_end(loop)
-        wire = await _journal_end(run, place, plan, opened, loop, host, end)
-    except asyncio.CancelledError:
-        end = LoopEnd(status="error")
-        await asyncio.shield(_journal_end(run, place, plan, opened, loop, host, end, cancelled=True))
-        raise
+        try:
+            end = await _to_the_end(loop)
+        except asyncio.CancelledError:
+            end = LoopEnd(status="error")
+            await finished(_journal_end(run, place, plan, opened, loop, host, end, cancelled=True))
+            raise
+        # an answer that has come is paid for: a cancellation finds it in the journal
+        wire = await finished(_journal_end(run, place, plan, opened, loop, host, end))
     finally:
         place.branch.busy(-1)
+    if run.stop_error is not None:
+        raise ReplayStopped(run.stop_error)
     if end.fatal is not None:
         assert isinstance(end.fatal, RulvarError)
         run.stop(end.fatal)
@@ -154,7 +166,8 @@ async def _journal_end(
     fields["providerCalls"] = state.provider_calls
     if semantics := getattr(loop.task.adapter, "usage_semantics", None):
         fields["usageSemantics"] = semantics
-    fields["transcriptRef"] = await host.keep_transcript(state)
+    if (reference := await host.keep_transcript(state)) is not None:
+        fields["transcriptRef"] = reference
     if host.checkpoint_ref is not None:
         fields["checkpointRef"] = host.checkpoint_ref
     wire = run.terminal(opened, status, fields)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from rulvar.contracts.outcome import Dropped, Settled
 from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Branch, Place
+from rulvar.engine.control import unwrapped
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
-from rulvar.errors import AgentCallError, BudgetExhaustedError, ConfigError, ControlFlow
+from rulvar.errors import AgentCallError, BudgetExhaustedError, ConfigError, ControlFlow, RunSuspended
 from rulvar.kernel.scope import parallel_scope
 from rulvar.runtime.agent import AgentResult
 
@@ -23,8 +24,12 @@ Thunk = Callable[[], Awaitable[Any]] | Awaitable[Any]
 
 async def run_parallel(run: Run, tasks: Iterable[Thunk], *, settle: bool, abort_siblings: bool) -> list[Any]:
     """Run branches side by side; see ``Ctx.parallel``."""
-    place = run.place()
     thunks = _thunks(tasks)
+    try:
+        place = run.place()
+    except BaseException:
+        _close(thunks)
+        raise
     site = run.next_site(place.scope, "par")
     scopes = [parallel_scope(place.scope, site, number) for number in range(len(thunks))]
     if not settle:
@@ -66,6 +71,7 @@ async def run_branches(
         await group.wait()
     finally:
         place.branch.hand_over(-1)
+        _close(thunks)
     control = next((item for item in group.ends if isinstance(item, ControlFlow)), None)
     if control is not None:
         raise control
@@ -98,10 +104,11 @@ class _Group:
         thunk = self._thunks[number]
         try:
             self._end(number, await (thunk() if callable(thunk) else thunk))
-        except (KeyboardInterrupt, SystemExit) as error:
-            self._end(number, error)
+        except (KeyboardInterrupt, SystemExit) as left:
+            self._end(number, left)
             raise
-        except BaseException as error:
+        except BaseException as raised:
+            error = unwrapped(raised)
             if not isinstance(error, asyncio.CancelledError):
                 self._failed(error, number)
             self._end(number, error)
@@ -129,6 +136,8 @@ class _Group:
     def _failed(self, error: BaseException, number: int) -> None:
         if self.first_error is None:
             self.first_error = error
+        if isinstance(error, RunSuspended):
+            return  # every branch stands at a wait, and unwinds by itself: what it had begun stays open
         # a refusal before dispatch costs nothing: what its siblings are paying for may finish
         refused = isinstance(error, BudgetExhaustedError)
         if (self._abort and not refused) or not isinstance(error, Exception):
@@ -172,7 +181,19 @@ def entry_ref(result: Any) -> int | None:
     return agent.entry_ref if isinstance(agent, AgentResult) else None
 
 
+def _close(thunks: list[Thunk]) -> None:
+    """Close the coroutines of branches that never began, which nobody will await any more."""
+    for thunk in thunks:
+        if isinstance(thunk, Coroutine):
+            thunk.close()
+
+
 def _thunks(tasks: Iterable[Thunk]) -> list[Thunk]:
+    if not isinstance(tasks, Iterable):
+        raise ConfigError(
+            f"ctx.parallel tasks: expected a list of functions or coroutines, got {type(tasks).__name__}",
+            data={"field": "tasks"},
+        )
     thunks = list(tasks)
     for number, thunk in enumerate(thunks):
         if not callable(thunk) and not inspect.isawaitable(thunk):

@@ -1,6 +1,7 @@
 """A cassette is read strictly, lazily, and exactly."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,29 @@ def test_text_that_is_not_utf8_is_named() -> None:
     data = tape(ROW).replace(b'"x"', b'"\xff"')
     with pytest.raises(ConfigError, match=r"line 2: not UTF-8 at byte \d+"):
         parse_cassette("t.jsonl", data)
+
+
+FOREIGN = [
+    (b"\xef\xbb\xbf" + tape(ROW), 1, "save the file as UTF-8 without one"),
+    (tape(ROW).decode().encode("utf-16"), 1, "save the file as UTF-8"),
+    (b"\x1f\x8b\x08\x00", 1, "unpack the file"),
+    (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", 1, "git lfs pull"),
+    (tape(ROW) + b"<<<<<<< HEAD\n" + tape(ROW), 3, "rulvar cassette merge"),
+    (tape(ROW) + tape(ROW), 3, "rulvar cassette merge"),
+    (tape(ROW)[:40], 1, "its header was cut off: record to a new file"),
+    (tape({**ROW, "model": 5}), 2, "correct it, or record the cassette again"),
+    (tape(ROW) + b"{]\n", 3, "delete the line, or record the cassette again"),
+    (b"", None, "delete it and record again"),
+]
+
+
+@pytest.mark.parametrize(("data", "line", "remedy"), FOREIGN)
+def test_whatever_is_wrong_with_a_file_the_message_says_what_to_do(
+    data: bytes, line: int | None, remedy: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(remedy)) as refusal:
+        parse_cassette("t.jsonl", data)
+    assert refusal.value.data["line"] == line
 
 
 def test_a_wrong_field_is_named_with_its_path() -> None:

@@ -11,7 +11,7 @@ from rulvar.contracts.messages import ToolChoice
 from rulvar.contracts.ports.provider import Adapter, served_by
 from rulvar.contracts.stream import Finish, StreamError, TextDelta, ToolCallEnd, ToolCallStart, WireError
 from rulvar.errors import ConfigError, FakeResponderError
-from rulvar.testing.fake import FAKE_MODEL_REF, FakeAdapter, scripted_model
+from rulvar.testing.fake import FAKE_MODEL_REF, FakeAdapter
 from rulvar.testing.responders import FakeCall, fake_tool_calls, fake_wire_error
 
 
@@ -101,6 +101,13 @@ async def test_a_function_gets_the_call(kit: Any) -> None:
     assert seen[0].req is request
 
 
+async def test_a_function_that_needs_no_call_may_take_nothing(kit: Any) -> None:
+    fake = FakeAdapter(agents={"a": lambda: {"n": 1}, "*": [lambda: "first", lambda call: call.prompt]})
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "p", "a")))) == '{"n":1}'
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "p")))) == "first"
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "p")))) == "p"
+
+
 async def test_a_raised_error_is_a_terminal_event(kit: Any) -> None:
     def fail(call: FakeCall) -> str:
         raise RuntimeError("model exploded")
@@ -175,7 +182,7 @@ async def test_a_list_of_replies_is_used_in_order_and_the_last_repeats(kit: Any)
 
 
 async def test_a_sequence_is_used_up(kit: Any) -> None:
-    fake = scripted_model(["one", {"n": 2}])
+    fake = FakeAdapter.sequence(["one", {"n": 2}])
     assert text_of(await kit.drain(fake.stream(kit.ask()))) == "one"
     assert fake.remaining == 1
     assert text_of(await kit.drain(fake.stream(kit.ask()))) == '{"n":2}'
@@ -231,7 +238,9 @@ def test_a_wrong_override_is_named(overrides: Any, named: str) -> None:
         FakeAdapter(caps_overrides=overrides)
 
 
-@pytest.mark.parametrize("agents", [{"x": None}, {"x": str}, {1: "x"}, ["x"], {"x": []}])
+@pytest.mark.parametrize(
+    "agents", [{"x": None}, {"x": str}, {1: "x"}, ["x"], {"x": []}, {"x": lambda a, b: 1}]
+)
 def test_what_can_never_answer_is_refused(agents: Any) -> None:
     with pytest.raises(ConfigError, match=r"agents"):
         FakeAdapter(agents=agents)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gc
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rulvar import Ctx, Engine, JsonlFileStore, workflow
-from rulvar.errors import ConfigError, JournalMissError, JournalOrderViolation
+from rulvar.errors import ConfigError, JournalMissError, JournalOrderViolation, RulvarError
 from rulvar.stores.bundle import KEPT_ARGS, Bundle, encode_bundle
-from rulvar.testing import FakeAdapter, create_test_engine, replay_run
+from rulvar.testing import FakeAdapter, create_test_engine, minimize_run, replay_run
 from rulvar.testing.engine import fake_routing
 
 
@@ -170,3 +174,64 @@ async def test_an_unknown_run_and_an_unknown_mode_are_refused(tmp_path: Path) ->
         await replay_run(told, journal=(store, "r2"))
     with pytest.raises(ConfigError, match="mode"):
         await replay_run(told, journal=(store, "r1"), mode="lenient")
+
+
+async def test_a_miss_among_branches_leaves_no_coroutine_behind(recwarn: pytest.WarningsRecorder) -> None:
+    @workflow(name="fan")
+    async def fan(ctx: Ctx, args: Any) -> Any:
+        first = await ctx.agent("first") if args else None
+        return await ctx.parallel([ctx.agent(f"a {first}"), ctx.agent("b"), ctx.step("c", lambda: 1)])
+
+    engine = create_test_engine(agents={"*": "ok"})
+    run = engine.run(fan)
+    await run.result()
+    for args in (None, 1):
+        journal = (await engine.store.load(run.run_id))[: 2 if args is None else None]
+        with pytest.raises(JournalMissError):
+            await replay_run(fan, args, journal=journal)
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+JUNK: list[Any] = [None, 1, -1, "x", "", [], {}, [[]], {"a": None}, True, 1e308, "\ud800", 2**70]
+
+
+def mutated(value: Any, chance: random.Random) -> Any:
+    """A JSON value with one thing in it changed or left out."""
+    if isinstance(value, dict) and value and chance.random() < 0.8:
+        key = chance.choice(list(value))
+        changed = {name: item for name, item in value.items() if name != key or chance.random() < 0.7}
+        return {**changed, key: mutated(value[key], chance)} if key in changed else changed
+    if isinstance(value, list) and value and chance.random() < 0.5:
+        place = chance.randrange(len(value))
+        return [*value[:place], mutated(value[place], chance), *value[place + 1 :]]
+    return chance.choice(JUNK)
+
+
+async def test_a_journal_that_was_tampered_with_ends_in_an_outcome_or_a_typed_error() -> None:
+    @workflow(name="all")
+    async def everything(ctx: Ctx, args: Any) -> Any:
+        step = await ctx.step("s", lambda: {"a": "x"})
+        values = [ctx.random(), ctx.time(), ctx.uuid()]
+        both = await ctx.parallel([ctx.agent("one"), ctx.workflow(told, {"topic": "x"})])
+        return [step, len(values), both, await ctx.await_external("g", prompt="p")]
+
+    engine = create_test_engine(agents={"*": "ok"})
+    run = engine.run(everything, run_id="r1")
+    await run.result()
+    await run.resolve_external("g", {"x": "y"})
+    await engine.resume("r1", everything).result()
+    journal = [entry.to_wire() for entry in await engine.store.load("r1")]
+    chance = random.Random(5)
+    for number in range(150):
+        entries = [dict(entry) for entry in journal]
+        place = chance.randrange(len(entries))
+        changed = mutated(entries[place], chance)
+        entries[place] = changed if isinstance(changed, dict) else entries[place]
+        if number % 5 == 0:
+            chance.shuffle(entries)
+        with contextlib.suppress(RulvarError):
+            await asyncio.wait_for(replay_run(everything, journal=entries), 10)
+        if number % 5 == 1:
+            with contextlib.suppress(RulvarError):
+                await asyncio.wait_for(minimize_run(everything, journal=entries, blank=number % 2 == 0), 20)

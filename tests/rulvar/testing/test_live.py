@@ -47,29 +47,31 @@ async def test_the_attempts_are_a_bound(kit: Any) -> None:
     outcome, opened, naps = await smoke(
         kit, failed(True), failed(True), kit.answer(), attempts=2, base_delay_ms=1
     )
-    assert (outcome.status, outcome.attempts, opened) == ("error", 2, 2)
-    assert outcome.error is not None
+    assert (outcome.status, outcome.attempts, opened) == ("exhausted", 2, 2)
+    assert len(outcome.errors) == 2
+    assert outcome.error == outcome.errors[-1]
     assert len(naps) == 1
 
 
 async def test_an_error_that_is_not_retryable_fails_at_once_and_stays_typed(kit: Any) -> None:
     outcome, opened, _ = await smoke(kit, failed(False), kit.answer())
-    assert (outcome.status, opened) == ("error", 1)
+    assert (outcome.status, opened) == ("failed", 1)
     assert outcome.error == WireError(code="agent", message="no", retryable=False)
 
 
 async def test_broken_streams_are_never_tried_again(kit: Any) -> None:
     late = TextDelta(text="late")
-    for stream, status in [
-        ([], "no-terminal"),
-        ([late], "no-terminal"),
-        ([*kit.answer(), late], "contract-violation"),
-        ([kit.finish(), kit.finish()], "contract-violation"),
-        ([*failed(True), kit.finish()], "contract-violation"),
-        ([late, RuntimeError("wire")], "contract-violation"),
+    for stream, status, reason in [
+        ([], "no-terminal", None),
+        ([late], "no-terminal", None),
+        ([*kit.answer(), late], "contract-violation", "terminal-not-final"),
+        ([kit.finish(), kit.finish()], "contract-violation", "multiple-terminals"),
+        ([*failed(True), kit.finish()], "contract-violation", "multiple-terminals"),
+        ([late, RuntimeError("wire")], "contract-violation", "raised"),
     ]:
         outcome, opened, _ = await smoke(kit, stream, kit.answer())
-        assert (outcome.status, opened) == (status, 1)
+        assert (outcome.status, outcome.reason, opened) == (status, reason, 1)
+        assert outcome.error is None
 
 
 @pytest.mark.parametrize("attempts", [0, 11, -1, 1.5, math.nan, math.inf, "3", None, True])
@@ -79,7 +81,10 @@ async def test_attempts_out_of_bounds_are_refused_before_any_stream_opens(kit: A
         await run_live_smoke(adapter, kit.ask(), attempts=attempts)
     assert refusal.value.data["field"] == "attempts"
     assert refusal.value.data["max"] == 10
-    assert "value" in refusal.value.data
+    value = refusal.value.data["value"]
+    assert value == (
+        str(attempts) if isinstance(attempts, float) and not math.isfinite(attempts) else attempts
+    )
     assert adapter.calls == []
 
 

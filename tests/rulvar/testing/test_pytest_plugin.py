@@ -99,7 +99,8 @@ def test_a_miss_is_explained_in_the_failure_section_and_in_the_report(project: P
 
 
 STRICT = """
-import asyncio, socket, urllib.request
+import _socket, asyncio, socket, urllib.request
+from socket import getaddrinfo as imported_before
 import pytest
 from rulvar import Engine
 from rulvar.errors import ConfigError
@@ -125,6 +126,58 @@ def test_live_adapters_are_refused():
         Engine(adapters=[Live()])
 
 
+class Counting(FakeAdapter):
+    def caps(self, model):
+        return super().caps(model)
+
+
+class Disguised(FakeAdapter):
+    def stream(self, request, signal=None):
+        return super().stream(request, signal)
+
+
+def test_a_fake_that_answers_in_a_way_of_its_own_is_refused():
+    Engine(adapters=[Counting()])
+    with pytest.raises(ConfigError, match=r"Disguised.*'stream' of FakeAdapter"):
+        Engine(adapters=[Disguised()])
+    fake = FakeAdapter()
+    fake.stream = Live().stream
+    with pytest.raises(ConfigError, match=r"'stream' of FakeAdapter"):
+        Engine(adapters=[fake])
+
+
+FAR = ("203.0.113.1", 9)
+
+
+@pytest.mark.parametrize("leave", [
+    lambda sock: sock.sendto(b"x", FAR),
+    lambda sock: sock.sendto(b"x", 0, FAR),
+    lambda sock: sock.sendmsg([b"x"], [], 0, FAR),
+    lambda sock: sock.connect(FAR),
+    lambda sock: sock.connect_ex(FAR),
+    lambda sock: _socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(FAR),
+    lambda sock: imported_before("example.invalid", 443),
+    lambda sock: socket.gethostbyname("example.invalid"),
+    lambda sock: socket.gethostbyname_ex("example.invalid"),
+    lambda sock: socket.gethostbyaddr("203.0.113.1"),
+    lambda sock: socket.getnameinfo(FAR, 0),
+    lambda sock: socket.getfqdn("203.0.113.1"),
+])
+def test_there_is_no_other_way_out(leave):
+    with socket.socket(type=socket.SOCK_DGRAM) as sock, pytest.raises(RuntimeError, match="blocked"):
+        leave(sock)
+
+
+def test_datagrams_stay_on_this_machine():
+    with socket.socket(type=socket.SOCK_DGRAM) as here, socket.socket(type=socket.SOCK_DGRAM) as there:
+        here.bind(("127.0.0.1", 0))
+        there.sendmsg([b"x"], [], 0, here.getsockname())
+        assert here.recv(1) == b"x"
+        there.connect(here.getsockname())
+        there.sendmsg([b"y"])
+        assert here.recv(1) == b"y"
+
+
 def test_recording_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="records"):
         Engine(adapters=record(adapters=[FakeAdapter()], cassette=tmp_path / "t.jsonl"))
@@ -147,6 +200,7 @@ def test_other_hosts_are_blocked():
 
 
 async def test_other_hosts_are_blocked_for_asyncio():
+    assert socket.getfqdn() == socket.gethostname()
     for host in ("203.0.113.1", "example.invalid", "2001:db8::1"):
         with pytest.raises(RuntimeError, match="blocked"):
             await asyncio.open_connection(host, 443)
@@ -175,7 +229,65 @@ def test_strict_replay_lets_no_live_call_happen(project: Project) -> None:
     project.write("test_strict.py", STRICT)
     run = project.pytest("--rulvar-replay=strict")
     assert run.returncode == 0, run.stdout
-    assert "7 passed" in run.stdout
+    assert "21 passed" in run.stdout
+
+
+EARLY = """
+import pathlib
+from rulvar import Engine
+from rulvar.testing import FakeAdapter
+
+
+class Live:
+    id = "live"
+    def caps(self, model): return FakeAdapter({"*": "x"}).caps(model)
+    def stream(self, request, signal=None):
+        pathlib.Path(__file__).with_name("WENT-LIVE").touch()
+        return FakeAdapter({"*": "live answer"}).stream(request, signal)
+
+
+ENGINE = Engine(adapters=[Live()], routing={"loop": "live:m"})
+"""
+USES_EARLY = """
+from rulvar import define_workflow
+from MODULE import ENGINE
+
+
+async def body(ctx, args): return await ctx.agent("q")
+
+
+async def test_it():
+    outcome = await ENGINE.run(define_workflow("w", body)).result()
+    assert outcome.status == "ok", outcome.error
+"""
+
+
+def test_strict_replay_refuses_a_live_engine_of_a_conftest(project: Project) -> None:
+    project.write("conftest.py", EARLY)
+    project.write("test_early.py", USES_EARLY.replace("MODULE", "conftest"))
+    run = project.pytest("--rulvar-replay=strict")
+    assert run.returncode != 0
+    assert 'strict replay: adapter "live"' in run.stdout + run.stderr
+    assert not (project.folder / "WENT-LIVE").exists()
+
+
+def test_strict_replay_silences_a_live_engine_that_was_made_before_it_began(project: Project) -> None:
+    project.write("early.py", EARLY)
+    project.write("test_early.py", USES_EARLY.replace("MODULE", "early"))
+    run = project.pytest("-p", "early", "--rulvar-replay=strict", PYTHONPATH=str(project.folder))
+    assert run.returncode == 1, run.stdout
+    assert 'no live call is made here: adapter "live"' in run.stdout
+    assert not (project.folder / "WENT-LIVE").exists()
+
+
+def test_an_engine_that_was_made_before_the_session_began_is_in_the_report(project: Project) -> None:
+    project.write("early.py", EARLY)
+    project.write("test_early.py", USES_EARLY.replace("MODULE", "early"))
+    run = project.pytest("-p", "early", "--rulvar-report=report.json", PYTHONPATH=str(project.folder))
+    assert run.returncode == 0, run.stdout
+    assert [
+        call.served for test in read_report(project.folder / "report.json").tests for call in test.calls
+    ] == ["fake"]
 
 
 def test_strict_replay_and_recording_exclude_each_other(project: Project) -> None:
@@ -240,6 +352,72 @@ def test_the_cassette_fixture_records_once_and_replays_from_then_on(project: Pro
     assert {name: (folder / name).read_bytes() for name in names} == before
     assert "5 model calls" not in run.stdout
     assert "4 model calls: 4 hits" in run.stdout
+
+
+TWO_ENGINES = """
+import asyncio
+
+from flow import review
+from rulvar import Engine
+from rulvar.testing import FakeAdapter
+
+
+async def ask(adapters):
+    async with Engine(adapters=adapters, routing={"loop": "model:m"}, profiles={"reviewer": {}}) as engine:
+        return (await engine.run(review, {"file": "x.py"}).result()).value["verdict"]
+
+
+def test_two_engines(cassette):
+    live = FakeAdapter({"*": ["first", "second"]}, id="model")
+    hide = lambda text: text.replace("second", "2nd")
+    values = [asyncio.run(ask(cassette.adapters(live))), asyncio.run(ask(cassette.adapters(live, redact=hide)))]
+    assert values in (["first", "second"], ["first", "2nd"])
+"""
+
+
+def test_two_engines_of_a_test_share_its_cassette(project: Project) -> None:
+    project.write("test_two.py", TWO_ENGINES)
+    for mode, found in [
+        ("once", "2 live"),
+        ("none", "2 hits"),
+        ("new_episodes", "2 hits"),
+        ("all", "2 live"),
+    ]:
+        run = project.pytest(f"--rulvar-record={mode}")
+        assert f"2 model calls: {found}" in run.stdout, run.stdout
+        tape = read_cassette(project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl")
+        assert [row.occurrence for row in tape.rows] == [0, 1]
+        assert tape.rows[1].wire["events"][0]["text"] == "2nd"
+
+
+ODD_IDS = """
+import pytest
+
+
+@pytest.mark.parametrize("n", range(8), ids=["a::b", "a.b", "x" * 3000, "y" * 3000, "a/b", "../a", "a b", "\u00fc"])
+def test_odd(cassette, n):
+    with open("paths.txt", "a") as file:
+        file.write(str(cassette.path) + chr(10))
+"""
+
+
+def test_every_test_has_a_file_of_its_own_whatever_its_id(project: Project) -> None:
+    project.write("test_odd.py", ODD_IDS)
+    run = project.pytest()
+    assert "8 passed" in run.stdout, run.stdout
+    paths = [Path(line) for line in (project.folder / "paths.txt").read_text().splitlines()]
+    assert len(set(paths)) == 8
+    assert {path.parent for path in paths} == {project.folder / "cassettes" / "test_odd"}
+    assert all(len(path.name) < 160 for path in paths)
+
+
+def test_a_recording_that_has_no_place_is_kept_and_said_so(project: Project) -> None:
+    project.write("test_two.py", TWO_ENGINES)
+    (project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl").mkdir(parents=True)
+    run = project.pytest("--rulvar-record=all")
+    assert "cannot put the recording in place: Is a directory; it is kept as " in run.stdout, run.stdout
+    kept = project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl.recording"
+    assert len(read_cassette(kept).rows) == 2
 
 
 def test_in_ci_nothing_is_recorded(project: Project) -> None:
@@ -395,7 +573,7 @@ def test_a_run_that_asks_for_nothing_loads_nothing(project: Project) -> None:
 
         def test_plain():
             loaded = {name for name in sys.modules if name.partition(".")[0] in ("rulvar", "msgspec", "orjson")}
-            assert loaded <= {"rulvar", "rulvar.testing", "rulvar.testing.pytest_names", "rulvar.testing.pytest_plugin"}
+            assert loaded <= {"rulvar", "rulvar.lazy_names", "rulvar.testing", "rulvar.testing.pytest_names", "rulvar.testing.pytest_plugin"}
         """,
     )
     run = project.pytest(installed=True)
@@ -477,7 +655,7 @@ def test_strict_replay_holds_in_workers(project: Project) -> None:
     project.record()
     project.write("test_strict.py", STRICT)
     run = project.pytest("-p", "xdist.plugin", "-n2", "--rulvar-replay=strict")
-    assert "7 passed" in run.stdout, run.stdout + run.stderr
+    assert "21 passed" in run.stdout, run.stdout + run.stderr
 
 
 def test_anyio_runs_the_tests_as_well(project: Project) -> None:
@@ -598,3 +776,27 @@ def test_two_workers_do_not_record_one_cassette_at_a_time(project: Project, tmp_
     assert len(read_cassette(project.folder / "cassettes" / "shared.jsonl").rows) == 1
     left = sorted(path.name for path in (project.folder / "cassettes").iterdir())
     assert left == ["shared.jsonl"]
+
+
+def test_a_run_that_failed_is_told_with_the_line_that_raised(project: Project) -> None:
+    project.write(
+        "test_broken.py",
+        """
+from rulvar import workflow
+from rulvar.testing import create_test_engine
+
+
+@workflow
+async def broken(ctx, args):
+    return {}["missing"]
+
+
+async def test_it():
+    assert (await create_test_engine(agents={}).run(broken, run_id="r1").result()).status == "ok"
+""",
+    )
+    run = project.pytest()
+    assert (
+        "run r1 of 'broken' ended error: error: 'missing'; raised by KeyError at test_broken.py:8 in broken"
+        in run.stdout
+    )

@@ -138,9 +138,7 @@ class Catalog:
             return path.rpartition(".")[0]
         if path.startswith("langchain") and path.rpartition(".")[2][:1].isupper():
             return (
-                "langchain.Inert"
-                if any(word in path for word in _LANGCHAIN_INERT)
-                else "langchain.Runnable"
+                "langchain.Inert" if any(word in path for word in _LANGCHAIN_INERT) else "langchain.Runnable"
             )
         return None
 

@@ -61,9 +61,7 @@ CALLS: Final = (
         "uuid.uuid1 uuid.uuid4 uuid.uuid6 uuid.uuid7 uuid.uuid8 uuid.getnode",
     ),
     Group("RLV104", "blocks and waits again on every replay", "time.sleep signal.pause"),
-    Group(
-        "RLV104", "waits in real time again on every replay", "asyncio.sleep", "positive", "warning"
-    ),
+    Group("RLV104", "waits in real time again on every replay", "asyncio.sleep", "positive", "warning"),
     Group(
         "RLV104",
         "arms a timer outside the journal",

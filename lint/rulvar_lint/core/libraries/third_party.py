@@ -220,9 +220,7 @@ CALLS: Final = (
             anthropic.Anthropic anthropic.AsyncAnthropic anthropic.AnthropicBedrock
             anthropic.AsyncAnthropicBedrock google.genai.Client groq.Groq groq.AsyncGroq
             mistralai.Mistral instructor.Instructor dspy.LM""",
-            words(
-                """with_options copy close aclose is_closed __aenter__ __enter__ base_url api_key"""
-            ),
+            words("""with_options copy close aclose is_closed __aenter__ __enter__ base_url api_key"""),
         ),
     ),
     Group(

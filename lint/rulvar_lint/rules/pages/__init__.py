@@ -11,9 +11,7 @@ from rulvar_lint.core.rule import DOCS, RuleInfo
 from rulvar_lint.rules.pages import ambient, cassettes, comments, context, identity, values
 
 FAMILIES: Final = (comments, ambient, values, context, identity, cassettes)
-RULES: Final[dict[str, RuleInfo]] = {
-    rule.code: rule for family in FAMILIES for rule in family.RULES
-}
+RULES: Final[dict[str, RuleInfo]] = {rule.code: rule for family in FAMILIES for rule in family.RULES}
 CODES: Final = frozenset(RULES)
 
 __all__ = ["CODES", "DOCS", "FAMILIES", "RULES", "rule_info"]
@@ -29,9 +27,7 @@ def rule_info(code: str) -> RuleInfo:
     if found is not None:
         return found
     return (
-        next(rule for rule in RULES.values() if rule.name == code.lower())
-        if _is_name(code)
-        else RULES[code]
+        next(rule for rule in RULES.values() if rule.name == code.lower()) if _is_name(code) else RULES[code]
     )
 
 

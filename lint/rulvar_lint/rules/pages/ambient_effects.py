@@ -42,9 +42,7 @@ from rulvar import Ctx, workflow
 async def flow(ctx: Ctx, args: dict):
     return await ctx.agent(args["text"], model="gpt-5-mini")
 """,
-        suppress=(
-            "When the call must not be journaled, for example because its answer may not be stored."
-        ),
+        suppress=("When the call must not be journaled, for example because its answer may not be stored."),
     ),
     RuleInfo(
         code="RLV107",
@@ -88,9 +86,7 @@ async def flow(ctx: Ctx, args: dict):
         severity="error",
         fix="manual",
         family="ambient",
-        summary=(
-            "Replayed code asks about the host: environment, arguments, process, user, machine."
-        ),
+        summary=("Replayed code asks about the host: environment, arguments, process, user, machine."),
         advice="pass it in through args, or journal the read with `ctx.step`",
         why=(
             "The run may be resumed on another host or after a deploy with other settings. "

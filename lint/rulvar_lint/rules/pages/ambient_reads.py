@@ -41,10 +41,7 @@ async def flow(ctx: Ctx, args: dict):
     today = ctx.now()
     return await ctx.agent(f"Write the brief for {today:%Y-%m-%d}")
 """,
-        suppress=(
-            "When the value only feeds a metric. Building, parsing and adding dates is not "
-            "reported."
-        ),
+        suppress=("When the value only feeds a metric. Building, parsing and adding dates is not reported."),
     ),
     RuleInfo(
         code="RLV102",

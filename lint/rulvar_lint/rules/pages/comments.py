@@ -33,10 +33,7 @@ RULES: Final = (
             "from rulvar import workflow\n\n\n@workflow\nasync def broken(ctx, args)  # RLV001\n   "
             " return 1\n"
         ),
-        good=(
-            "from rulvar import workflow\n\n\n@workflow\nasync def works(ctx, args):\n    return "
-            "1\n"
-        ),
+        good=("from rulvar import workflow\n\n\n@workflow\nasync def works(ctx, args):\n    return 1\n"),
         suppress="It cannot be suppressed by a comment; exclude the file in the configuration.",
     ),
     RuleInfo(
@@ -57,9 +54,7 @@ RULES: Final = (
             "from rulvar import Ctx, workflow\n\n\n@workflow\nasync def total(ctx: Ctx, args: "
             "dict):\n    return 1 + 1\n"
         ),
-        suppress=(
-            "Remove the comment instead. Codes of rules that are switched off are not reported."
-        ),
+        suppress=("Remove the comment instead. Codes of rules that are switched off are not reported."),
     ),
     RuleInfo(
         code="RLV003",

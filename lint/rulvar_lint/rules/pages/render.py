@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 _SAFETY: Final = {
     "safe": "`--fix` applies the fix.",
     "unsafe": (
-        "`--fix --unsafe-fixes` applies the fix: it can change what a call is keyed by, or what a "
-        "value is."
+        "`--fix --unsafe-fixes` applies the fix: it can change what a call is keyed by, or what a value is."
     ),
     "manual": "An editor offers a change; it is never applied by itself.",
     "none": "There is no automatic fix.",
@@ -100,4 +99,4 @@ def write_pages(folder: str | Path, families: Iterable[ModuleType]) -> None:
     for family in chosen:
         page = Path(folder) / f"{family.RULES[0].family}.md"
         page.write_text(as_page(family), "utf-8")
-    (Path(folder) / "README.md").write_text(as_index(chosen), "utf-8")
+    (Path(folder) / "index.md").write_text(as_index(chosen), "utf-8")

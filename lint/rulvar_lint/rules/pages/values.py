@@ -88,8 +88,7 @@ async def flow(ctx: Ctx, args: dict):
         fix="none",
         family="values",
         summary=(
-            "Replayed code uses a value that was computed at import from a clock, chance, a "
-            "file or the host."
+            "Replayed code uses a value that was computed at import from a clock, chance, a file or the host."
         ),
         advice="pass it in through args, or journal the read",
         why=(
@@ -127,10 +126,7 @@ async def flow(ctx: Ctx, args: dict):
         family="values",
         summary="A data class or model fills a field from a clock, chance or the host.",
         advice="pass the field, with a value from ctx",
-        why=(
-            "The factory runs again on every replay, hidden behind what looks like a plain "
-            "constructor."
-        ),
+        why=("The factory runs again on every replay, hidden behind what looks like a plain constructor."),
         bad="""\
 import uuid
 from dataclasses import dataclass, field

@@ -1,0 +1,53 @@
+"""Control flow that unwinds workflow code, also when a task group has wrapped it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from rulvar.errors import ControlFlow, ReplayStopped
+
+__all__ = ["finished", "unwrapped"]
+
+T = TypeVar("T")
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """Return the control flow that an exception group carries, or the exception itself.
+
+    A stopped run stops whatever else went wrong beside it, a suspended one comes next; a group of
+    ordinary exceptions, or of cancellations among them, is what it is.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = _leaves(error)
+    for kind in (ReplayStopped, ControlFlow):
+        for leaf in leaves:
+            if isinstance(leaf, kind):
+                return leaf
+    if all(isinstance(leaf, asyncio.CancelledError) for leaf in leaves):
+        return leaves[0]
+    return error
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    rest: list[BaseException] = [group]
+    while rest:
+        error = rest.pop()
+        if isinstance(error, BaseExceptionGroup):
+            rest.extend(reversed(error.exceptions))
+        else:
+            found.append(error)
+    return found
+
+
+async def finished(work: Coroutine[Any, Any, T]) -> T:
+    """Await work to its end, also when whoever waits for it is cancelled meanwhile; the cancellation comes after."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

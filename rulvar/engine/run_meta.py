@@ -1,0 +1,59 @@
+"""The meta row of a run: what a store lists without reading journals."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.ports.clock import iso_ms
+from rulvar.contracts.ports.store import RunMeta
+from rulvar.engine.calls import RunRequest
+from rulvar.kernel.keys import hash_args
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rulvar.engine.engine import Engine
+
+__all__ = ["run_meta", "segments_of"]
+
+
+def segments_of(meta: Mapping[str, Any]) -> int:
+    """Return how many segments a run has had; a row that does not say counts as one."""
+    count = meta.get("segments", 1)
+    return count if isinstance(count, int) else 1
+
+
+def run_meta(
+    engine: Engine, request: RunRequest, meta: Mapping[str, Any], status: str, segments: int
+) -> RunMeta:
+    """Return the row of a run in a status; what the row at hand says of the run's start stands."""
+    fresh: RunMeta = {"runId": request.run_id, "status": status, "segments": segments}
+    fresh["updatedAt"] = iso_ms(engine.clock.now_ms())
+    if not meta:
+        if request.name is not None:
+            fresh["name"] = request.name
+        if request.tags:
+            fresh["tags"] = list(request.tags)
+        if request.config_fingerprint is not None:
+            fresh["configFingerprint"] = request.config_fingerprint
+        if request.scope is not None:
+            fresh["scope"] = request.scope
+        if request.budget_usd is not None:
+            fresh["budgetUsd"] = request.budget_usd
+        fresh["argsProvided"] = request.args_json is not None
+        if request.args_json is not None:
+            plain = decode_json(request.args_json)
+            if engine.salt_args:
+                fresh["argsSalt"] = secrets.token_hex(16)
+            fresh["argsHash"] = hash_args(plain, fresh.get("argsSalt"))
+        fresh["genesis"] = engine.mint_id()
+        fresh["execKeyDerivation"] = 2
+        fresh["workflowName"] = request.workflow.name
+        fresh["workflowHash"] = request.workflow.source_hash
+        if request.trace:
+            fresh["trace"] = True
+        return fresh
+    return {**meta, **fresh}

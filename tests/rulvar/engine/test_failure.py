@@ -1,0 +1,60 @@
+"""A run that fails says which exception ended it and where; its value can be asked for in one word."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rulvar import Ctx, workflow
+from rulvar.errors import RunFailedError
+
+
+def broken(args: Any) -> Any:
+    return args["missing"]
+
+
+@workflow(name="breaks")
+async def breaks(ctx: Ctx, args: Any) -> Any:
+    return broken({})
+
+
+@workflow(name="rejects")
+async def rejects(ctx: Ctx, args: Any) -> Any:
+    return await ctx.step("s", lambda: json.loads("{"))
+
+
+async def test_the_outcome_names_the_exception_and_the_innermost_line_of_the_users_code(bench: Any) -> None:
+    raised = (await bench.run(breaks)).raised
+    assert (raised.type, raised.function) == ("KeyError", "broken")
+    assert raised.file.endswith("tests/rulvar/engine/test_failure.py")
+    assert raised.line == broken.__code__.co_firstlineno + 1
+
+
+async def test_what_a_library_raises_is_told_with_the_line_that_called_it(bench: Any) -> None:
+    raised = (await bench.run(rejects)).raised
+    assert (raised.type, raised.function) == ("JSONDecodeError", "<lambda>")
+
+
+async def test_an_outcome_gives_its_value_in_one_word_or_says_why_there_is_none(make_bench: Any) -> None:
+    async def fine(ctx: Ctx, args: Any) -> int:
+        return 3
+
+    assert (await make_bench().run(fine)).unwrap() == 3
+
+    async def failing(ctx: Ctx, args: Any) -> Any:
+        return broken({})
+
+    outcome = await make_bench().run(failing)
+    with pytest.raises(
+        RunFailedError, match=r"ended error; error: 'missing'; raised by KeyError at .*test_failure"
+    ):
+        outcome.unwrap()
+
+    async def waiting(ctx: Ctx, args: Any) -> Any:
+        return await ctx.await_external("approve")
+
+    outcome = await make_bench().run(waiting)
+    with pytest.raises(RunFailedError, match="ended suspended; waits for approve"):
+        outcome.unwrap()

@@ -1,0 +1,69 @@
+"""A body that asks for its arguments as a dataclass or a model gets them so, live and on resume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+import pytest
+
+from rulvar import Ctx, workflow
+from rulvar.testing import create_test_engine
+
+
+@dataclass
+class Order:
+    item: str
+    count: int = 1
+
+
+class Ticket(pydantic.BaseModel):
+    title: str
+
+
+@workflow
+async def order(ctx: Ctx, args: Order) -> Any:
+    return await ctx.step("s", lambda: [args.item, args.count])
+
+
+@workflow
+async def ticket(ctx: Ctx, args: Ticket) -> Any:
+    return await ctx.step("s", lambda: args.title)
+
+
+@workflow
+async def parent(ctx: Ctx, args: Any) -> Any:
+    return await ctx.workflow(order, {"item": "tea", "count": 2})
+
+
+@pytest.mark.parametrize(
+    ("flow", "args", "value"),
+    [
+        (order, {"item": "tea"}, ["tea", 1]),
+        (order, Order("tea", 3), ["tea", 3]),
+        (ticket, {"title": "t"}, "t"),
+        (ticket, Ticket(title="t"), "t"),
+        (parent, None, ["tea", 2]),
+    ],
+)
+async def test_plain_and_typed_arguments_arrive_as_the_annotation_says(
+    flow: Any, args: Any, value: Any
+) -> None:
+    engine = create_test_engine(agents={})
+    assert (await engine.run(flow, args, run_id="r").result()).value == value
+    assert (await engine.resume("r", flow, args=args).result()).value == value
+
+
+async def test_arguments_that_do_not_fit_the_annotation_are_refused_by_name() -> None:
+    outcome = await create_test_engine(agents={}).run(order, {"item": "tea", "count": "many"}).result()
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.code) == ("error", "config")
+    assert "count" in outcome.error.message
+
+
+async def test_an_annotation_that_cannot_be_resolved_changes_nothing() -> None:
+    async def body(ctx: Ctx, args: Nowhere) -> Any:  # type: ignore[name-defined]  # noqa: F821
+        return args["x"]
+
+    assert (await create_test_engine(agents={}).run(workflow(name="w")(body), {"x": 1}).result()).value == 1
