@@ -18,7 +18,6 @@ from rulvar_lsp.features.forecast import forecast_markdown
 from rulvar_lsp.features.hover import RULE, HoverText, hover
 from rulvar_lsp.features.inlay_hints import hints
 from rulvar_lsp.features.lenses import Lens, lenses, tests_through, workflow_lenses
-from rulvar_lsp.features.machines import Machine, diagram, machines, transition_markdown
 from rulvar_lsp.features.outline import Block, blocks, find_test_at, find_tests, is_test_file
 from rulvar_lsp.features.recorded import sides, site_markdown
 from rulvar_lsp.text import Span
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rulvar_lsp.edge.workbench import Workbench
+    from rulvar_lsp.features.machines import Machine
     from rulvar_lsp.snapshot import Document
     from rulvar_lsp.text import Text
 
@@ -114,6 +114,8 @@ class Answers:
 
     def _machines(self, document: Document) -> tuple[Machine, ...]:
         """The machines of the last text of the document that parsed; of a few documents remembered."""
+        from rulvar_lsp.features.machines import machines
+
         known = self._machine_texts.pop(document.uri, None)
         if known is None or known[0] is not document.text:
             fresh = machines(document.text)
@@ -133,6 +135,8 @@ class Answers:
     def diagram(self, uri: str, name: str) -> tuple[Document, str] | None:
         """The Mermaid text of a machine, None where there is none of this name."""
         document = current(self._bench, uri)
+        from rulvar_lsp.features.machines import diagram
+
         found = self._machines(document) if document is not None else ()
         chosen = next((machine for machine in found if machine.name == name), None)
         return (document, diagram(chosen)) if document is not None and chosen is not None else None
@@ -195,6 +199,8 @@ class Answers:
             if one.name_span.contains(line, column)
         ]
         if here:
+            from rulvar_lsp.features.machines import transition_markdown
+
             return self._bench.convert.hover(
                 document, HoverText(transition_markdown(here), here[0].name_span)
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lsprotocol import types as lsp
 
@@ -16,9 +17,11 @@ from rulvar_lsp.features.diagnostics import Finding, TextEdit
 from rulvar_lsp.features.hover import HoverText
 from rulvar_lsp.features.inlay_hints import Hint
 from rulvar_lsp.features.lenses import Lens
-from rulvar_lsp.features.machines import Machine
 from rulvar_lsp.snapshot import Document
 from rulvar_lsp.text import Span, Text
+
+if TYPE_CHECKING:
+    from rulvar_lsp.features.machines import Machine
 
 _SEVERITY = {
     "error": lsp.DiagnosticSeverity.Error,

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
@@ -17,13 +18,11 @@ from lsprotocol import types as lsp
 from rulvar_lsp.edge.analysis import Analyst
 from rulvar_lsp.edge.answers import Answers
 from rulvar_lsp.edge.capabilities import NAME, registrations
-from rulvar_lsp.edge.commands import CommandBoard
 from rulvar_lsp.edge.convert import Converter
 from rulvar_lsp.edge.documents import DocumentSync
 from rulvar_lsp.edge.progress import ProgressBoard
 from rulvar_lsp.edge.protocol import ResponseFault
 from rulvar_lsp.edge.reports import ReportStore, Scan
-from rulvar_lsp.edge.runs import RunBoard
 from rulvar_lsp.edge.session import PROJECT_FILE, Session
 from rulvar_lsp.edge.settings import SECTION, Settings, read_settings
 from rulvar_lsp.edge.uris import path_to_uri
@@ -34,7 +33,9 @@ from rulvar_lsp.snapshot import Document
 from rulvar_lsp.text import Text
 
 if TYPE_CHECKING:
+    from rulvar_lsp.edge.commands import CommandBoard
     from rulvar_lsp.edge.protocol import RulvarProtocol
+    from rulvar_lsp.edge.runs import RunBoard
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +54,6 @@ class Workbench:
         self.documents = DocumentSync(self)
         self.answers = Answers(self)
         self.bars = ProgressBoard(protocol)
-        self.runs = RunBoard(self)
-        self.commands = CommandBoard(self)
         self.watcher = Watcher(self)
         self.workspace_check = WorkspaceCheck(self)
         self.reports = ReportStore()
@@ -63,6 +62,20 @@ class Workbench:
         self._scanning = asyncio.Lock()
         self._scanned: set[str] = set()
         self._shown_faults: dict[str, str] = {}
+
+    @cached_property
+    def runs(self) -> RunBoard:
+        """The runs of tests; loaded with the first one."""
+        from rulvar_lsp.edge.runs import RunBoard
+
+        return RunBoard(self)
+
+    @cached_property
+    def commands(self) -> CommandBoard:
+        """What the user asks for; loaded with the first command."""
+        from rulvar_lsp.edge.commands import CommandBoard
+
+        return CommandBoard(self)
 
     def handlers(self) -> dict[str, Callable[[Any], Any]]:
         """What answers each method."""
@@ -85,7 +98,7 @@ class Workbench:
             lsp.TEXT_DOCUMENT_REFERENCES: answers.references,
             lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL: answers.document_symbol,
             lsp.TEXT_DOCUMENT_DOCUMENT_LINK: answers.document_link,
-            lsp.WORKSPACE_EXECUTE_COMMAND: self.commands.execute,
+            lsp.WORKSPACE_EXECUTE_COMMAND: lambda p: self.commands.execute(p),
             lsp.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda p: self.bars.cancel(p.token),
             lsp.WORKSPACE_DID_CHANGE_CONFIGURATION: self._did_change_configuration,
             lsp.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: self._did_change_folders,
@@ -119,7 +132,8 @@ class Workbench:
     def stop(self) -> None:
         """End children and timers: the server is leaving."""
         self.watcher.stop()
-        self.runs.kill_all()
+        if "runs" in self.__dict__:
+            self.runs.kill_all()
 
     # -- settings and folders -------------------------------------------------------------------
     async def know_settings(self) -> None:

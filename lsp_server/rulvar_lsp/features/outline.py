@@ -12,11 +12,14 @@ from dataclasses import dataclass
 
 from rulvar_lsp.text import Span, Text
 
-_OPAQUE = re.compile(
-    r"""\#[^\r\n]*
-    |(?P<triple>'{3}|"{3})(?:\\.|(?!(?P=triple)).)*(?:(?P=triple)|\Z)
-    |"(?:\\.|[^"\\\r\n])*"?
-    |'(?:\\.|[^'\\\r\n])*'?""",
+# Everything up to a triple quote, comments and other strings in one go, and then the string. Possessive: what a comment
+# holds is never looked at again.
+_TRIPLE = re.compile(
+    r"""(?:[^"'\#]++
+      |\#[^\r\n]*+
+      |(?!"{3}|'{3})(?:"(?:[^"\\\r\n]++|\\.)*+"?|'(?:[^'\\\r\n]++|\\.)*+'?)
+    )*+
+    (?P<triple>"{3}|'{3})(?:[^"'\\]++|\\.|(?!(?P=triple)).)*+(?:(?P=triple)|\Z)""",
     re.VERBOSE | re.DOTALL,
 )
 _HEADER = re.compile(r"([ \t\f]*)(?:(class)|(?:async[ \t]+)?def)[ \t]+(\w+)")
@@ -55,11 +58,12 @@ def is_test_file(path: str) -> bool:
 def lines_in_strings(text: Text) -> set[int]:
     """Return the lines that begin inside a string."""
     inside: set[int] = set()
-    for match in _OPAQUE.finditer(text.source):
-        if match["triple"] is not None:
-            first, _ = text.place(match.start())
-            last, _ = text.place(match.end())
-            inside.update(range(first + 1, last + 1))
+    source, end = text.source, 0
+    while match := _TRIPLE.match(source, end):
+        end = match.end()
+        first, _ = text.place(match.start("triple"))
+        last, _ = text.place(end)
+        inside.update(range(first + 1, last + 1))
     return inside
 
 
