@@ -8,12 +8,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rulvar.contracts.stream import decode_chat_event
-from rulvar.errors import ConfigError, RulvarError
+from rulvar.errors import RulvarError
 from rulvar.kernel.scope import parse_scope
 from rulvar.stores.bundle import decode_bundle
 from rulvar.testing.cassette import parse_cassette
@@ -147,9 +145,23 @@ def test_any_object_is_a_report_or_refused(value: Any) -> None:
     path=st.one_of(
         st.text(max_size=30),
         st.lists(
-            st.sampled_from(["par:0:1", "wf:a:0", "agent:3", ":", "/", "par", "pipe:1:2", "9" * 5000])
+            st.sampled_from(
+                [
+                    "par:0:1",
+                    "wf:a:0",
+                    "agent:3",
+                    ":",
+                    "/",
+                    "par",
+                    "pipe:1:2",
+                    f"par:{'9' * 5000}:0",
+                    "wf:x",
+                    "wf:",
+                ]
+            )
         ).map("/".join),
     )
 )
+@example(path="wf:a" + "/a" * 50_000)
 def test_any_text_is_a_scope_or_refused(path: str) -> None:
     read(lambda: parse_scope(path), "")
