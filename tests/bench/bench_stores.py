@@ -38,6 +38,7 @@ LINE = (
     + b"x" * 120
     + b"}"
 )
+NO_WAIT = "-c synchronous_commit=off"  # a commit does not wait for the disk
 Figures = tuple[float, float]
 
 
@@ -128,11 +129,11 @@ def raw_sqlite(path: Path, count: int, synchronous: str) -> None:
     connection.close()
 
 
-def raw_postgres(dsn: str, count: int) -> None:
+def raw_postgres(dsn: str, count: int, options: str) -> None:
     async def main() -> None:
         import psycopg
 
-        async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        async with await psycopg.AsyncConnection.connect(dsn, autocommit=True, options=options) as connection:
             await connection.execute(
                 "CREATE TABLE IF NOT EXISTS e (run text, seq bigint, line bytea, PRIMARY KEY (run, seq))"
             )
@@ -162,6 +163,10 @@ def stores(folder: Path, dsn: str | None) -> Iterator[tuple[str, Callable[[], An
     )
     if dsn is not None:
         yield "postgres", lambda: PostgresStore(dsn, schema=f"b{next(numbers)}")
+        yield (
+            "postgres, process",
+            lambda: PostgresStore(dsn, schema=f"b{next(numbers)}", options={"options": NO_WAIT}),
+        )
 
 
 def dbos(name: str, url: str, count: int) -> None:
@@ -191,7 +196,8 @@ def per_step(sizes: list[int], folder: Path, server: PostgresServer | None) -> N
         floor("floor: SQLite WAL, normal", count, lambda n=count: raw_sqlite(folder / "c.db", n, "NORMAL"))
         floor("floor: SQLite WAL, full", count, lambda n=count: raw_sqlite(folder / "d.db", n, "FULL"))
         if dsn is not None:
-            floor("floor: PostgreSQL insert", count, lambda n=count: raw_postgres(dsn, n))
+            floor("floor: PostgreSQL insert", count, lambda n=count: raw_postgres(dsn, n, ""))
+            floor("floor: PostgreSQL, no wait", count, lambda n=count: raw_postgres(dsn, n, NO_WAIT))
         for name, make in stores(folder, dsn):
             measure(name, make, count)
         dbos("DBOS, SQLite", f"sqlite:///{folder}/dbos{count}.sqlite", count)
