@@ -8,7 +8,7 @@ from typing import Any
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.engine.options import adapters_by_id, mapping_of, price_table
-from rulvar.engine.workflow import Workflow
+from rulvar.engine.workflow import RunsAs, Workflow
 from rulvar.errors import ConfigError
 from rulvar.runtime.agent import AgentProfile
 
@@ -43,7 +43,7 @@ class Registries:
             known = self.workflow_of(item)
             self._workflows[known.name] = known
 
-    def workflow_of(self, wf: Workflow[Any] | type | str) -> Workflow[Any]:
+    def workflow_of(self, wf: Workflow[Any] | RunsAs[Any] | type | str) -> Workflow[Any]:
         """Return a workflow, looking a name up; a state machine is compiled to one.
 
         Raises:
@@ -62,8 +62,8 @@ class Registries:
                 f"no workflow named {wf!r}; the engine knows: {known}", data={"field": "workflow"}
             )
         raise ConfigError(
-            f"expected a workflow made by @workflow or a StateMachine class, got {type(wf).__name__}; decorate the "
-            "function, or use define_workflow(name, fn)",
+            f"expected a workflow made by @workflow or a StateMachine class, got {_told(wf)}; decorate the "
+            "function, use define_workflow(name, fn), or derive a machine that is not abstract",
             data={"field": "workflow"},
         )
 
@@ -111,3 +111,7 @@ class Registries:
             return adapter.caps(model).pricing
         except ConfigError:
             return None
+
+
+def _told(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -61,9 +61,16 @@ def admit(
     transition = definition.at(place, name)
     if transition is None:
         raise ResolutionError(
-            f"{definition.name!r} has no transition {name!r} at {place!r} any more", data={"key": way.key}
+            f"{definition.name!r} has no transition {name!r} at {place!r} any more; resume the run, and it waits for "
+            "what the class declares now",
+            data={"key": way.key},
         )
-    if not guard_holds(definition, machine, transition, state):
+    try:
+        holds = guard_holds(definition, machine, transition, state)
+    except RulvarError as error:
+        data = {**error.data, "key": way.key}
+        raise ResolutionError(f"{error.message}; the wait stays open", data=data) from error
+    if not holds:
         raise ResolutionError(
             f"guard {transition.guard!r} of transition {name!r} does not let the answer in now; the wait stays open",
             data={"key": way.key, "guard": transition.guard},

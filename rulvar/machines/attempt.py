@@ -32,6 +32,7 @@ from rulvar.machines.context import DocumentView, MachineCtx, machine_ctx
 from rulvar.machines.definition import Transition
 from rulvar.machines.document import Document
 from rulvar.machines.names import child_id
+from rulvar.machines.progress import Documents
 from rulvar.machines.saving import DocumentMaker
 from rulvar.machines.state import (
     Draft,
@@ -69,7 +70,8 @@ class TransitionAttempt:
         self.given = given
         self.scope = scope
         self.number = progress.attempts.get(definition.name, 0)
-        self.is_over = False
+        self._ended = False
+        self._deadline: Deadline | None = None
         self.state: Any = open_draft(progress.state, driver.definition.state_type)
         before = progress.result
         self.result: Any = Draft(before) if before is None or isinstance(before, dict) else before
@@ -83,6 +85,11 @@ class TransitionAttempt:
         self._maker = DocumentMaker(driver.known_documents)
 
     # -- what the engine asks ------------------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it may have an effect any more: it has ended, or its time is up."""
+        return self._ended or (self._deadline is not None and self._deadline.expired)
 
     def called(self) -> None:
         """Count a tool call that is over."""
@@ -158,9 +165,10 @@ class TransitionAttempt:
 
     def visible_documents(self) -> DocumentView:
         """Return the documents that the body sees."""
-        keys = {item.key for item in self._documents if item.key is not None}
-        older = [item for item in self.driver.progress.documents if item.key is None or item.key not in keys]
-        return DocumentView([*older, *self._documents])
+        seen = Documents()
+        for item in (*self.driver.progress.documents, *self._documents):
+            seen.add(item)
+        return DocumentView(seen)
 
     def start(self, child: Any, args: Any, on_done: Any, meta: Any, label: Any, show: Any) -> str:
         """Add a child to the draft, and return its run id."""
@@ -213,7 +221,9 @@ class TransitionAttempt:
         """
         here = place.at(scope=self.scope, span=self.run.next_span(), attempt=self)
         token = CURRENT_PLACE.set(here)
-        deadline = Deadline(self.run.clock, self.definition.timeout, lambda: not place.branch.is_moving)
+        self._deadline = deadline = Deadline(
+            self.run.clock, self.definition.timeout, lambda: not place.branch.is_moving
+        )
         commit: Commit | None = None
         try:
             with deadline:
@@ -233,7 +243,7 @@ class TransitionAttempt:
             return self.failed(error)
         finally:
             CURRENT_PLACE.reset(token)
-            self.is_over = True
+            self._ended = True
         if isinstance(self.run.stop_error, ReplayDriftError):  # the body swallowed it
             self.stopped = ReplayStopped(self.run.stop_error)
             return self.failed(self.run.stop_error)

@@ -18,7 +18,7 @@ from rulvar.tools.signature import is_object_type
 
 __all__ = ["compile_machine"]
 
-_RESERVED = frozenset({"args", "state"})
+_RESERVED = frozenset({"args", "definition", "state"})
 
 
 def compile_machine(
@@ -44,6 +44,11 @@ def compile_machine(
         _check_choices(machine, place, choices)
     _check_targets(machine, transitions, leaving)
     widgets: Sequence[Widget] = read_widgets(widget, machine.__name__)
+    if name is not None and (not isinstance(name, str) or not name):
+        raise MachineDefinitionError(
+            f"{machine.__name__} name={name!r}: expected a name",
+            data={"machine": machine.__name__, "field": "name"},
+        )
     return Definition(
         name=name or snake_case(machine.__name__, "Workflow", "Machine"),
         machine=machine,
@@ -71,6 +76,8 @@ class _Reader:
         for name, body, marks in _marked(self.machine):
             takes_input = self._signature(name, body, any(mark.wait for mark in marks))
             for mark in marks:
+                if not mark.from_:
+                    self.refuse(name, "leaves no place: from_ is empty")
                 for place in mark.from_:
                     found.append(self._transition(name, body, mark, place, takes_input))
         seen: set[tuple[str, str]] = set()
@@ -85,7 +92,9 @@ class _Reader:
     ) -> Transition:
         for option, value in (("from_", place), ("to", mark.to)):
             if not isinstance(value, str) or not value:
-                self.refuse(name, f"{option}={value!r}: a place is a name")
+                self.refuse(
+                    name, f"{option}={value!r}: a place is a name; several are given to from_ as a list"
+                )
         if place == END:
             self.refuse(name, "leaves 'end', where the run is over")
         if mark.to == START:
@@ -200,8 +209,9 @@ def _marked(machine: type) -> Iterator[tuple[str, Callable[..., Any], tuple[Mark
     """Yield the transitions of a class and its bases in declaration order, bases first."""
     names: dict[str, None] = {}
     for kind in reversed(machine.__mro__):
-        names.update(dict.fromkeys(name for name, value in vars(kind).items() if marks_of(value)))
+        names.update(dict.fromkeys(name for name, value in vars(kind).items() if marks_of(_inner(value))))
     for name in names:
+        _refuse_wrapped(machine, name)
         body = getattr(machine, name, None)
         if not callable(body):
             continue  # a subclass took it away: name = None
@@ -211,6 +221,23 @@ def _marked(machine: type) -> Iterator[tuple[str, Callable[..., Any], tuple[Mark
                 marks_of(vars(kind)[name]) for kind in machine.__mro__ if marks_of(vars(kind).get(name))
             )
         yield name, body, marks
+
+
+def _inner(attribute: Any) -> Any:
+    """Return what a property or a static method is made of."""
+    if isinstance(attribute, property):
+        return attribute.fget
+    return attribute.__func__ if isinstance(attribute, (staticmethod, classmethod)) else attribute
+
+
+def _refuse_wrapped(machine: type, name: str) -> None:
+    attribute = inspect.getattr_static(machine, name, None)
+    if isinstance(attribute, (property, staticmethod, classmethod)):
+        raise MachineDefinitionError(
+            f"{machine.__name__}: transition {name!r} is a {type(attribute).__name__}; a transition is a plain method "
+            "that takes (self, ctx)",
+            data={"machine": machine.__name__, "transition": name},
+        )
 
 
 def _without_self(function: Callable[..., Any]) -> Callable[..., Any]:

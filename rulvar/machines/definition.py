@@ -5,20 +5,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, overload
 
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.schema import SchemaContract
 from rulvar.engine.calls import Call
 from rulvar.errors import MachineDefinitionError
+from rulvar.machines.names import plain_name
 
 __all__ = ["END", "START", "Definition", "Mark", "Retry", "Transition", "marks_of", "transition"]
 
 START = "start"
 END = "end"
 DEFAULT_TIMEOUT = 300.0
+_NO_METHODS = (type, staticmethod, classmethod, property)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,8 +31,8 @@ class Retry:
     """What happens after an attempt of a transition failed.
 
     Attributes:
-        attempts: how many automatic attempts follow a failure; 0 is none, and -1 none either, but the
-            transition may be retried by hand. With an error place, -1 is 0.
+        attempts: how many automatic attempts follow a failure; when they are used up, or with -1 at once, the
+            transition may be retried by hand. 0 is none at all. With an error place, -1 is 0.
         delay: seconds before the first of them.
         backoff: ``exponential`` doubles the delay each time, ``fixed`` keeps it.
         max_delay: the longest delay, in seconds.
@@ -113,33 +116,57 @@ def transition(
         error_place: where the run lands, failed, when no attempt is left.
         timeout: seconds per attempt on the engine's clock; 0 or None is no bound.
     """
+    if isinstance(to, _NO_METHODS):
+        raise _misplaced(to)
     if callable(to):
+        _refuse_second(to, sys._getframe(1).f_locals)
         return transition()(to)
     places = tuple(from_) if isinstance(from_, (tuple, list)) else (from_,)
 
     def mark(function: F) -> F:
         target: Any = function
+        if not callable(function) or isinstance(function, _NO_METHODS):
+            raise _misplaced(function)
+        _refuse_second(function, sys._getframe(1).f_locals)
         own = Mark(
-            from_=places,
-            to=to,
+            from_=tuple(plain_name(place) for place in places),
+            to=plain_name(to),
             wait=wait,
             payload=payload,
             guard=guard,
             priority=priority,
-            retry=retry,
-            error_place=error_place,
+            retry=replace(retry, target=plain_name(retry.target)) if isinstance(retry, Retry) else retry,
+            error_place=plain_name(error_place),
             timeout=timeout,
         )
         try:
             # decorators apply from the bottom up: the lowest mark was made first
             target.__transitions__ = (own, *getattr(target, "__transitions__", ()))
         except (AttributeError, TypeError):
-            raise MachineDefinitionError(
-                f"@transition on {function!r}: put it on a plain method, below @staticmethod and the like"
-            ) from None
+            raise _misplaced(function) from None
         return function
 
     return mark
+
+
+def _misplaced(function: Any) -> MachineDefinitionError:
+    return MachineDefinitionError(
+        f"@transition on {function!r}: put it on a plain method that takes (self, ctx); a static method, a class "
+        "method, a property or a class is none"
+    )
+
+
+def _refuse_second(function: Any, body: Mapping[str, Any]) -> None:
+    """Refuse a transition whose name the class body that is being executed has given already."""
+    name = getattr(function, "__name__", None)
+    earlier = body.get(name) if isinstance(name, str) and "__qualname__" in body else None
+    if earlier is not None and earlier is not function and marks_of(earlier):
+        machine = str(body["__qualname__"]).rpartition(".")[2]
+        raise MachineDefinitionError(
+            f"{machine}: transition {name!r} is defined twice, and the second would replace the first; rename one, or "
+            "put both @transition marks on one method",
+            data={"machine": machine, "transition": name},
+        )
 
 
 def marks_of(attribute: Any) -> tuple[Mark, ...]:
@@ -181,7 +208,7 @@ class Transition:
     @property
     def by_hand(self) -> bool:
         """Whether a failed run may be answered with this transition, to try it again."""
-        return self.retry.attempts < 0 and self.error_place is None
+        return self.retry.attempts != 0 and self.error_place is None
 
     @property
     def takes_failures(self) -> bool:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, TypeVar
 
 from rulvar.contracts.schema import SchemaContract, schema_contract
 from rulvar.errors import ConfigError, SchemaError
-from rulvar.machines.names import snake_case
+from rulvar.machines.names import plain_name, snake_case
 
 __all__ = [
     "DISPLAY_WIDGETS",
@@ -23,6 +24,7 @@ __all__ = [
     "Widget",
     "document",
     "document_type",
+    "read_names",
     "read_widgets",
 ]
 
@@ -116,9 +118,9 @@ def document(
             content=content,
             contract=_contract(content, what),
             widget=widgets[0] if widgets else None,
-            tags=_names(tags, what, "tags"),
-            hide_at=_names(hide_at, what, "hide_at"),
-            enable_at=_names(enable_at, what, "enable_at"),
+            tags=read_names(tags, f"{what} tags", "tags"),
+            hide_at=read_names(hide_at, f"{what} hide_at", "hide_at"),
+            enable_at=read_names(enable_at, f"{what} enable_at", "enable_at"),
             internal=internal,
         )
         try:
@@ -236,8 +238,14 @@ def _contract(content: type, what: str) -> SchemaContract | None:
         raise ConfigError(str(error), data={"field": what}) from None
 
 
-def _names(value: Iterable[str] | str, what: str, option: str) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else tuple(value)
+def read_names(value: Any, what: str, option: str) -> tuple[str, ...]:
+    """Return names as a tuple; one alone may be given as it is.
+
+    Raises:
+        ConfigError: something that is no name; tells where.
+    """
+    given = (value,) if isinstance(value, (str, Enum)) else value
+    names = tuple(plain_name(name) for name in given) if isinstance(given, Iterable) else (value,)
     if not all(isinstance(name, str) and name for name in names):
-        raise ConfigError(f"{what} {option}: expected a list of names", data={"field": option})
+        raise ConfigError(f"{what}={value!r}: expected a list of names", data={"field": option})
     return names

@@ -247,7 +247,9 @@ class _Fold:
         node.waits.pop(target, None)
         node.settled = self.root.settled = None
         if node.park == target:
-            node.park, node.answer = None, resolution.get("value")
+            value = resolution.get("value")
+            is_answer = not (isinstance(value, dict) and value.get("superseded"))
+            node.park, node.answer = None, value if is_answer else None
 
     def decision(self, entry: JournalEntry, wire: Mapping[str, Any]) -> None:
         value = wire.get("value")
@@ -319,6 +321,8 @@ class _Fold:
             return node.ended
         if not node.began:
             return "pending"
+        if node.progress.failure is not None:
+            return "failed"  # a child that failed is not answered: the run was stopped before it could end
         stands = self.run_status is not None or bool(node.waits)
         return "waiting" if stands else "running"
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rulvar.contracts.envelope import ToolEnvelope
+from rulvar.errors import RulvarError
 from rulvar.machines.answer import Input
 from rulvar.machines.app import App
 from rulvar.machines.context import MachineCtx
@@ -32,6 +33,12 @@ __all__ = [
 ]
 
 _ANSWER: dict[str, Any] = {"type": "object", "required": ["answer"], "properties": {"answer": {}}}
+
+
+def _need_answer(input: Input) -> None:
+    """Fail when nobody answered: a question that was given up is no consent."""
+    if input.has_error:
+        raise RulvarError(input.message or f"the question was {input.status}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +119,7 @@ class AskUser(StateMachine, args=Question, name="ask_user"):
     @transition(from_="waiting_for_user", to="end", wait=True, payload=_ANSWER)
     def user_answered(self, ctx: MachineCtx, input: Input) -> None:
         """Take the answer."""
+        _need_answer(input)
         ctx.result["answer"] = input.data["answer"]
 
 
@@ -148,13 +156,15 @@ class ConfirmUser(StateMachine, args=Consent, name="confirm_user"):
         ctx.save(ConfirmForm(ctx.args.markdown), key="form")
 
     @transition(from_="waiting_for_user", to="end", wait=True)
-    def user_denied(self, ctx: MachineCtx) -> None:
+    def user_denied(self, ctx: MachineCtx, input: Input) -> None:
         """The person said no."""
+        _need_answer(input)
         ctx.result.update(confirmed=False, markdown=ctx.args.markdown)
 
     @transition(from_="waiting_for_user", to="end", wait=True)
-    def user_confirmed(self, ctx: MachineCtx) -> None:
+    def user_confirmed(self, ctx: MachineCtx, input: Input) -> None:
         """The person said yes."""
+        _need_answer(input)
         ctx.result.update(confirmed=True, markdown=ctx.args.markdown)
 
 
@@ -198,6 +208,7 @@ class RequestSecrets(StateMachine, args=SecretNames, name="request_secrets"):
     @transition(from_="waiting_for_user", to="end", wait=True, payload=_SUBMITTED)
     def secrets_submitted(self, ctx: MachineCtx, input: Input) -> None:
         """Take the names of the secrets that are there now."""
+        _need_answer(input)
         ctx.result["submitted"] = input.data["submitted"]
 
 

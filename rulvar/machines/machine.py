@@ -35,6 +35,7 @@ class StateMachine:
     Class arguments:
         args: JSON Schema or type of the arguments, checked before anything runs.
         state: JSON Schema or type of the state, checked after every transition.
+            A subclass that gives no args, state or widget has those of its base.
         name: default: the class name without ``Workflow``, in snake case.
         widget: widgets that sit on the workflow itself.
         title, description: for people.
@@ -42,6 +43,7 @@ class StateMachine:
     """
 
     definition: ClassVar[Definition]
+    __options__: ClassVar[dict[str, Any]]
     __workflow__: ClassVar[Workflow[Any]]
 
     def __init_subclass__(
@@ -62,16 +64,19 @@ class StateMachine:
                 f"{cls.__name__}: unknown class argument {sorted(others)[0]!r}",
                 data={"machine": cls.__name__},
             )
+        given = {"args": args, "state": state, "widget": widget}
+        inherited = getattr(cls, "__options__", {})
+        cls.__options__ = {
+            name: inherited.get(name) if value is None else value for name, value in given.items()
+        }
         if abstract:
             return
         cls.definition = compile_machine(
             cls,
             name=name,
-            args=args,
-            state=state,
-            widget=widget,
             title=title,
             description=description,
+            **cls.__options__,
         )
         cls.__workflow__ = _workflow(cls.definition)
 

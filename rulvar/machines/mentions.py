@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from rulvar.engine.workflow import Workflow
@@ -110,7 +110,8 @@ def _class(kind: type, found: Mentions) -> Iterable[Any]:
     workflow = getattr(kind, "__workflow__", None)
     if isinstance(workflow, Workflow):
         found.workflows[workflow.name] = workflow
-        listed = [item for name in _LISTS for item in getattr(kind, name, ()) or ()]
+        lists = [getattr(kind, name, ()) for name in _LISTS]
+        listed = [item for items in lists if isinstance(items, (list, tuple)) for item in items]
         return [*listed, *(value for base in kind.__mro__ for value in vars(base).values())]
     if declared is None and _is_project(kind.__module__):
         return [value for value in vars(kind).values() if isinstance(value, FunctionType)]
@@ -145,7 +146,9 @@ def _named(value: Any, code: CodeType) -> Iterator[Any]:
 
 def _members(value: Any, code: CodeType) -> Iterator[Any]:
     """Yield what a function reads off an object of the project: its methods, and what it holds."""
-    if isinstance(value, (type, Tool, Workflow, FunctionType)) or not _is_project(type(value).__module__):
+    if isinstance(value, (type, Tool, Workflow, FunctionType)):
+        return
+    if not isinstance(value, SimpleNamespace) and not _is_project(type(value).__module__):
         return
     held = getattr(value, "__dict__", {})
     for name in _names(code):

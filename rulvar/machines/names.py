@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
+from typing import Any
 
-__all__ = ["child_id", "snake_case"]
+__all__ = ["child_id", "plain_name", "snake_case"]
 
 
 def snake_case(name: str, *suffixes: str) -> str:
@@ -24,3 +26,9 @@ def child_id(parent_id: str, parent_scope: str, scope: str) -> str:
     below = scope.removeprefix(parent_scope).lstrip("/")
     parts = (part.removeprefix("wf:").replace(":", "-") for part in below.split("/"))
     return ".".join([parent_id, *(re.sub(r"[^A-Za-z0-9._-]", "_", part) for part in parts)])
+
+
+def plain_name(name: Any) -> Any:
+    """Return the plain text of a name that is a member of an enumeration; anything else as it is."""
+    value = name.value if isinstance(name, Enum) else name
+    return str.__str__(value) if isinstance(value, str) else value

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ports.provider import Served
 from rulvar.engine.calls import Call
 from rulvar.engine.primitives.external import suspend_entry
-from rulvar.engine.waits import resolved_value
+from rulvar.engine.waits import resolution_wire, resolved_value
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import Operation
 from rulvar.machines.answer import Input, admit, answer_of, guard_holds, payload_problem
@@ -75,7 +76,11 @@ class Parks:
         identity = {"kind": "external", "key": key}
         hashed = content_key(identity)
         assert hashed is not None
+        transitions = {item.name: None if item.payload is None else item.payload.json for item in ways}
         claim = run.claim(place, Call(identity, hashed, key))
+        outdated = _outdated(claim.operation, transitions)
+        if outdated is not None:
+            claim = run.claim(place, Call(identity, hashed, key))
         served = Served(how="live" if claim.operation is None else "journal")
         run.observe.call("external", place.scope, hashed, served, None, label=key)
         if claim.operation is not None:
@@ -83,7 +88,8 @@ class Parks:
                 self._announce(key, claim.operation.first.seq, ways, status)
             return claim.operation
         await driver.children.start()
-        transitions = {item.name: None if item.payload is None else item.payload.json for item in ways}
+        if outdated is not None:
+            await self._replace(outdated)
         value: dict[str, Any] = {
             "key": key,
             "place": driver.progress.place,
@@ -95,6 +101,14 @@ class Parks:
         if status == "waiting":
             driver.settled(status, list(transitions))
         return Operation(entry)
+
+    async def _replace(self, outdated: JournalEntry) -> None:
+        """Close a park that offers what the class does not any more: the next one takes its place."""
+        run, value = self._driver.run, {"superseded": True}
+        wire = resolution_wire(
+            outdated.seq, outdated.scope, outdated.span_id, value, run.now_iso(), by="machine"
+        )
+        await run.journal.append(wire)
 
     def _announce(self, key: str, seq: int, ways: Sequence[Transition], status: str) -> None:
         driver = self._driver
@@ -139,7 +153,7 @@ class Parks:
         chosen = next((item for item in ways if item.name == facts.get("transition")), None)
         if chosen is not None and (facts.get("checked") or self._holds(chosen, facts)):
             return chosen, answer_of(chosen, facts)
-        if operation.resolution is not None:
+        if operation.resolution is not None and not facts.get("superseded"):
             driver.run.accounting.invalid_resolutions.append(operation.resolution.seq)
         return None
 
@@ -148,3 +162,12 @@ class Parks:
         if not guard_holds(driver.definition, driver.machine, chosen, driver.progress.state):
             return False
         return facts.get("status") != "completed" or payload_problem(chosen, facts.get("data")) is None
+
+
+def _outdated(operation: Operation | None, transitions: Mapping[str, Any]) -> JournalEntry | None:
+    """Return the entry of an open park that offers something else than the class does now."""
+    if operation is None or operation.resolution is not None:
+        return None
+    value = operation.first.value
+    offered = value.get("transitions") if isinstance(value, dict) else None
+    return None if offered == transitions else operation.first

@@ -28,7 +28,7 @@ class ParkView:
         document_name, content: of the document that the widget sits on.
         schema: JSON Schema of the answer, where one is declared.
         options: what the widget knows.
-        transitions: what may be answered.
+        transitions: what may be answered; of a workflow that is no machine the keys of its waits.
         default_transition: what an answer fires that names none.
         actions: labels of a form's buttons that can be pressed now.
         key: what answers it through ``resolve_external``, for the default transition.
@@ -78,8 +78,10 @@ def park_view(root: RunView, apps: Apps) -> ParkView | None:
     pending = deque([root])
     while pending:
         node = pending.popleft()
+        if node.is_over:
+            continue
         pending.extend(node.children)
-        if node.status not in ("waiting", "failed") or not node.available_transitions:
+        if node.status not in ("waiting", "failed") or not node.waits:
             continue
         prompt = next(_prompts(node, apps), None)
         if prompt is not None:
@@ -161,15 +163,16 @@ def _view(
 
 
 def _bare(node: RunView) -> ParkView:
-    only = node.available_transitions[0] if len(node.available_transitions) == 1 else None
-    way = None if only is None else node.way(only)
+    names = [way.transition or way.key for way in node.waits]
+    only, way = (names[0], node.waits[0]) if len(names) == 1 else (None, None)
     return ParkView(
         workflow_id=node.run_id,
         workflow_name=node.workflow,
         place=node.place,
         status=node.status,
-        transitions=list(node.available_transitions),
+        transitions=names,
         default_transition=only,
+        content=None if way is None else way.prompt,
         schema=None if way is None else way.schema,
         key=None if way is None else way.key,
     )

@@ -19,7 +19,7 @@ def recovery_ways(definition: Definition, failure: Commit) -> tuple[Transition, 
     if failure.error is not None and failure.error.get("code") == ReplayDriftError.code:
         return ()
     failed = definition.at(failure.from_, failure.transition)
-    if failed is None or failure.to != failed.from_:
+    if failed is None or failed.error_place is not None:
         return definition.leaving.get(failure.to, ())
     if not failed.by_hand:
         return ()

@@ -103,7 +103,7 @@ def choose_way(view: RunView, name: str | None = None) -> Pending:
         ConfigError: nothing waits.
         ResolutionError: several things can be answered and none is named, or the one named cannot; lists them.
     """
-    ways = [way for node in view.tree() for way in node.waits]
+    ways = [way for node in view.open_tree() for way in node.waits]
     if not ways:
         raise ConfigError(f"run {view.run_id!r} waits for nothing", data={"runId": view.run_id})
     found = [way for way in ways if name is None or name in (way.key, way.transition)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from rulvar.contracts.jsonable import journal_value
 from rulvar.errors import ConfigError, InvalidOutputError
-from rulvar.machines.document import Document, DocumentType, document_type
+from rulvar.machines.document import Document, DocumentType, document_type, read_names
 
 __all__ = ["DocumentMaker", "Unsaved"]
 
@@ -130,4 +130,4 @@ def _names(meta: Mapping[str, Any], option: str, declared: tuple[str, ...]) -> t
     value = meta.get(option)
     if value is None:
         return declared
-    return (value,) if isinstance(value, str) else tuple(value)
+    return read_names(value, f"ctx.save {option}", option)

@@ -106,6 +106,22 @@ class RunView:
         """Return the way out that a transition is, or None."""
         return next((way for way in self.waits if way.transition == transition), None)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, and nobody can make it go on."""
+        failed_for_good = self.status == "failed" and not self.waits
+        return failed_for_good or self.status in ("completed", "cancelled")
+
+    def open_tree(self) -> list[RunView]:
+        """Return the runs that may still be answered, depth first.
+
+        A child that waits when the root ends may go on; what waits below a child that has ended may not.
+        """
+        if self.is_over and self.scope:
+            return []
+        below = [node for child in self.children for node in child.open_tree()]
+        return below if self.is_over else [self, *below]
+
     def tree(self) -> list[RunView]:
         """Return this run and all below it, depth first."""
         return [self, *(node for child in self.children for node in child.tree())]

@@ -28,6 +28,7 @@ class _Kept(msgspec.Struct, rename="camel"):
     schema_attempts: Annotated[int, msgspec.Meta(ge=0)] = 0
     provider_calls: list[dict[str, Any]] = []
     compaction: list[dict[str, Any]] = []
+    notes: dict[str, Any] = {}
 
 
 @dataclass(slots=True)
@@ -42,11 +43,14 @@ class LoopState:
     schema_attempts: int = 0
     provider_calls: list[dict[str, Any]] = field(default_factory=list)
     compactions: list[dict[str, Any]] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What conducts the agent keeps of its own."""
 
 
 def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, Any]:
     """Return a checkpoint's JSON object."""
     usage = state.usage.to_wire()
+    notes = {"notes": state.notes} if state.notes else {}
     return {
         "v": 1,
         "messages": [message.to_plain() for message in state.messages],
@@ -57,6 +61,7 @@ def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, 
         "schemaAttempts": state.schema_attempts,
         "compaction": list(state.compactions),
         "providerCalls": list(state.provider_calls),
+        **notes,
     }
 
 
@@ -83,4 +88,5 @@ def decode_checkpoint(wire: Mapping[str, Any]) -> LoopState:
         schema_attempts=kept.schema_attempts,
         provider_calls=kept.provider_calls,
         compactions=kept.compaction,
+        notes=kept.notes,
     )

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rulvar.contracts.canonical import canonical_json
 from rulvar.contracts.envelope import ToolEnvelope
 from rulvar.contracts.ports.tools import Proceed, ToolCall
 from rulvar.errors import ConfigError, ReplayDriftError, ReplayLeftoverError
 from rulvar.machines.recording import ABSENT, Recording, ToolFixture, load_fixture
-from rulvar.machines.state import same_json
 from rulvar.tools.tool import ModelRetry, Tool, ToolRefusal
 
 __all__ = [
@@ -39,9 +39,10 @@ _FALSE = frozenset({"", "0", "false", "no", "off"})
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Which tools take part: all of them, or those with these ids."""
+    """Which tools take part: all of them, or those with these ids; names are those given as text."""
 
     ids: frozenset[str] | None
+    names: frozenset[str] = frozenset()
 
     def holds(self, tool_id: str) -> bool:
         """Whether a tool's calls, or a model's turns (``model:<adapter id>``), are recorded or replayed."""
@@ -135,7 +136,7 @@ def _difference(recording: Recording, call: ToolCall, number: int) -> str | None
             return f"{where}: {call.tool_id} was recorded at {recording.position} and is called at {_position(call)}"
     for field, value in (("args", call.args), ("config", call.config)):
         expected = getattr(recording, field)
-        if expected is not ABSENT and not same_json(expected, value):
+        if expected is not ABSENT and canonical_json(expected) != canonical_json(value):
             return (
                 f"{where}: {field} of {call.tool_id} at {_position(call)} have changed: recorded {_text(expected)}, "
                 f"got {_text(value)}; re-record the fixture when the change is meant"
@@ -246,6 +247,11 @@ class FixturePlan:
         return self.boundary.holds(tool_id)
 
     @property
+    def named(self) -> list[str]:
+        """The ids of tools that the boundary was given by name; models and tools themselves are not among them."""
+        return sorted(name for name in self.boundary.names if name != "model" and not name.startswith(MODEL))
+
+    @property
     def interceptors(self) -> tuple[Any, ...]:
         """The interceptor, if there is one."""
         return tuple(item for item in (self.replayer, self.recorder) if item is not None)
@@ -315,7 +321,7 @@ def plan_fixture(
     if replay is not None:
         return FixturePlan(replayer=FixtureReplayer(load_fixture(replay), boundary), boundary=boundary)
     if record is not None:
-        path = None if record is True else Path(record)
+        path = None if record is True else _file_path(record, "record")
         return FixturePlan(recorder=FixtureRecorder(boundary), save_to=path, boundary=boundary)
     return FixturePlan()
 
@@ -330,7 +336,20 @@ def _fixture_file(fixture: str | os.PathLike[str]) -> ToolRecording:
     if isinstance(fixture, ToolRecording):
         return fixture
     hint = f", because this is CI: record it locally and commit it, or set {RECORD}=1 to record it here"
-    return ToolRecording(Path(fixture), "once" if may_record() else "none", hint=hint)
+    return ToolRecording(_file_path(fixture, "fixture"), "once" if may_record() else "none", hint=hint)
+
+
+def _file_path(value: Any, option: str) -> Path:
+    """Return the path of a file that may be written; what can be no file is refused before anything runs."""
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise ConfigError(f"{option}={value!r}: expected the path of a file", data={"field": option})
+    path = Path(value)
+    if path.is_dir():
+        raise ConfigError(
+            f"{option}: {path.absolute()} is a folder; name a file in it",
+            data={"field": option, "file": str(path)},
+        )
+    return path
 
 
 def _boundary(tools: str | Iterable[Any], is_used: bool) -> Boundary:
@@ -344,7 +363,8 @@ def _boundary(tools: str | Iterable[Any], is_used: bool) -> Boundary:
             data={"field": "replay_tools"},
         )
     ids: list[str] = []
-    for number, item in enumerate(tools):
+    given = list(tools)
+    for number, item in enumerate(given):
         found = item.id if isinstance(item, Tool) else item
         if not isinstance(found, str) or not found:
             raise ConfigError(
@@ -356,7 +376,7 @@ def _boundary(tools: str | Iterable[Any], is_used: bool) -> Boundary:
         raise ConfigError(
             "replay_tools is empty: leave it out for every tool, or name some", data={"field": "replay_tools"}
         )
-    return Boundary(frozenset(ids))
+    return Boundary(frozenset(ids), frozenset(item for item in given if isinstance(item, str)))
 
 
 def _position(call: ToolCall) -> str:

@@ -22,10 +22,11 @@ from rulvar.errors import (
     ToolFailedError,
     TransitionError,
 )
+from rulvar.machines.answer import Failure
 from rulvar.machines.app import App, definition_of
 from rulvar.machines.fold import fold_run
 from rulvar.machines.hitl import HITL
-from rulvar.machines.mentions import Mentions, find_mentions
+from rulvar.machines.mentions import find_mentions
 from rulvar.machines.view import LIFECYCLE, RunView
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.answers import Answers
@@ -141,6 +142,7 @@ class TestBench:
         self._overrides = overrides
         self.store = InMemoryStore()
         adapters = _adapters(models)
+        has_profiles = bool(options.get("profiles"))
         routing = {**_default_routing(adapters), **options.pop("routing", {})}
         self.engine = Engine(
             adapters=bound_models(adapters, plan),
@@ -159,7 +161,7 @@ class TestBench:
         if refused is not None:
             raise refused
         self._mentions = find_mentions([workflow, *providers.tools(), *apps])
-        self._check_overrides()
+        self._check_names(has_profiles)
 
     async def start(self, answers: Mapping[str, Any] | None) -> TestRun:
         """Start the run and take it as far as the answers go."""
@@ -199,8 +201,15 @@ class TestBench:
             if delivered >= self._max_steps:
                 raise _going_round(way, self._max_steps)
             name = way.transition or way.key
+            value = answers.value(name)
+            if isinstance(value, Failure) and way.transition is None:
+                raise ConfigError(
+                    f"answers[{name!r}]: failure() answers a wait transition of a machine, and this wait of "
+                    f"{self.workflow.name!r} is none: give it a value",
+                    data={"field": "answers", "wait": way.key},
+                )
             try:
-                await self.answer(way.key, answers.value(name))
+                await self.answer(way.key, value)
             except ResolutionError as error:
                 refused = error
                 break
@@ -242,20 +251,28 @@ class TestBench:
             recordings=recordings,
         )
 
-    def _check_overrides(self) -> None:
-        known = {*self._mentions.tools, *(item.name for item in self._mentions.tools.values())}
-        for token in self._overrides:
-            if isinstance(token, str) and token not in known and token not in _names(self._mentions):
-                listed = ", ".join(sorted(known)) or "none"
+    def _check_names(self, has_profiles: bool) -> None:
+        """Refuse a name that no tool of the run has: a typing error would let the tool run for real."""
+        tools = self._mentions.tools
+        known = {*tools, *(item.name for item in tools.values())}
+        if not known or has_profiles:
+            return  # which tools there are shows only once it runs
+        tokens = {item for item in self._mentions.tokens if isinstance(item, str)}
+        named = [
+            ("overrides", name) for name in self._overrides if isinstance(name, str) and name not in tokens
+        ]
+        named += [("replay_tools", name) for name in self.plan.named]
+        for option, name in named:
+            if name not in known:
                 raise ConfigError(
-                    f"overrides: nothing in the run is named {token!r}; tools: {listed}",
-                    data={"field": "overrides", "token": token},
+                    f"{option}: no tool of the run is named {name!r}; tools: {', '.join(sorted(known))}",
+                    data={"field": option, "token": name},
                 )
 
 
 def _applicable(root: RunView, answers: Answers) -> Pending | None:
     """Return the first wait that an answer fits: the root's first, then depth first over the children."""
-    for node in root.tree():
+    for node in root.open_tree():
         if node.status != "waiting":
             continue
         for way in node.waits:
@@ -300,10 +317,6 @@ def _default_routing(adapters: list[Any]) -> dict[str, str]:
     if not isinstance(first, FakeAdapter):
         return {}
     return {role: reference.replace("fake:", f"{first.id}:", 1) for role, reference in fake_routing().items()}
-
-
-def _names(mentions: Mentions) -> set[str]:
-    return {token for token in mentions.tokens if isinstance(token, str)}
 
 
 def root_cause(failure: BaseException | None) -> BaseException | None:

@@ -9,21 +9,21 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
+
+from rulvar.engine.ambient import install_observer, uninstall_observer
 from rulvar.machines.view import RunView
 from rulvar.testing.coverage import executed_and_parked
 from rulvar.testing.fixture import ToolRecording, may_record
-
-if TYPE_CHECKING:
-    import pytest
+from rulvar.testing.pytest_names import COVERAGE
 
 __all__ = [
-    "COVERAGE_OPTION",
-    "CRITERION_MARKER",
     "CoverageCollector",
+    "CoverageSession",
     "PytestToolRecording",
     "criteria_of",
     "open_tool_recording",
@@ -31,10 +31,6 @@ __all__ = [
 ]
 
 FOLDER = "__recordings__"
-COVERAGE_OPTION = "--rulvar-coverage"
-CRITERION_MARKER = (
-    "criterion(*ids): the acceptance criteria that the test shows; --rulvar-coverage lists them"
-)
 _UNFIT = re.compile(r"[^A-Za-z0-9_.\[\]-]")
 _LONGEST_NAME = 120
 
@@ -97,6 +93,7 @@ class CoverageCollector:
     """
 
     wants_sites = False
+    wants_segments = False
 
     def __init__(self) -> None:
         self.machines: dict[str, dict[str, list[str]]] = {}
@@ -162,8 +159,52 @@ class CoverageCollector:
     def run_settled(self, record: Any) -> None:
         """See one execution segment end."""
 
+    def segment_ended(self, record: Any) -> None:
+        """See what one execution segment appended."""
+
     def determinism_warning(self, file: str, line: int, code: str, message: str) -> None:
         """See nondeterminism."""
+
+
+class CoverageSession:
+    """The plugin object of ``--rulvar-coverage``; a pytest-xdist controller merges its workers into it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._collector = CoverageCollector()
+        install_observer(self._collector)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Note how a test that shows a criterion ended; one whose set-up or tear-down failed shows nothing."""
+        phase = yield
+        if call.when == "call" or not phase.passed:
+            for name in criteria_of(item):
+                self._collector.criterion(name, item.nodeid, phase.outcome)
+        return phase
+
+    def pytest_sessionfinish(self) -> None:
+        """Hand what a worker saw to its controller."""
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output[COVERAGE] = self._collector.to_wire()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker saw."""
+        sent = getattr(node, "workeroutput", {}).get(COVERAGE)
+        if sent is not None:
+            self._collector.merge(sent)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the report."""
+        write_coverage(terminalreporter, self._collector)
+
+    def pytest_unconfigure(self) -> None:
+        """Stop watching."""
+        uninstall_observer(self._collector)
 
 
 def criteria_of(item: pytest.Item) -> list[str]:

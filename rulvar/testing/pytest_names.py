@@ -13,3 +13,8 @@ STARTED_INPUT = "rulvar_started"
 """The key under which a pytest-xdist worker is told when the run began."""
 STARTED = pytest.StashKey[float]()
 """When the run began, in seconds since the epoch; the same in every worker."""
+COVERAGE = "rulvar-coverage"
+"""The name under which what watches machines is registered, and the key of what a pytest-xdist worker saw."""
+CRITERION_MARKER = (
+    "criterion(*ids): the acceptance criteria that the test shows; --rulvar-coverage lists them"
+)

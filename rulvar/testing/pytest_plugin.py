@@ -12,19 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rulvar.testing.pytest_names import RECORD_MODES, SESSION, STARTED, STARTED_INPUT, WORKER_OUTPUT
+from rulvar.testing.pytest_names import (
+    COVERAGE,
+    CRITERION_MARKER,
+    RECORD_MODES,
+    SESSION,
+    STARTED,
+    STARTED_INPUT,
+    WORKER_OUTPUT,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rulvar.testing.engine import TestEngine
     from rulvar.testing.pytest_cassette import PytestCassette
+    from rulvar.testing.pytest_machines import PytestToolRecording
 
 _SHAKE = "rulvar-shake"
 _MARKERS = (
     'rulvar_cassette(name=None, *, record_mode=None): the cassette of the test: a name under "cassettes/", and '
     "when to record (none, once, new_episodes, all)",
     "live(*keys): spends money; runs only with RULVAR_LIVE_TESTS=1 and the named keys in the environment",
+    CRITERION_MARKER,
 )
 
 
@@ -43,7 +53,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rulvar-record",
         choices=RECORD_MODES,
         default=None,
-        help="when the cassette fixture records: none (default in CI), once (default), new_episodes, all",
+        help="when the fixtures cassette and tool_recording record: none (default in CI), once (default), "
+        "new_episodes, all",
+    )
+    group.addoption(
+        "--rulvar-coverage",
+        action="store_true",
+        help="print which transitions and parks of state machines no test has shown, and the criteria that were",
     )
     group.addoption(
         "--rulvar-unused",
@@ -77,6 +93,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         from rulvar.testing.pytest_shake import ShakenSession
 
         early_config.pluginmanager.register(ShakenSession(task), _SHAKE)
+    elif _is_watched(early_config):
+        start_session(early_config)  # a conftest may make an engine while it is imported
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -97,8 +115,17 @@ def pytest_configure(config: pytest.Config) -> None:
         "none",
     ):
         raise pytest.UsageError("--rulvar-replay=strict never records; leave --rulvar-record out")
-    if any(config.getoption(name) for name in ("--rulvar-replay", "--rulvar-report", "--rulvar-unused")):
+    if config.getoption("--rulvar-coverage"):
+        from rulvar.testing.pytest_machines import CoverageSession
+
+        config.pluginmanager.register(CoverageSession(config), COVERAGE)
+    if _is_watched(config):
         start_session(config)
+
+
+def _is_watched(config: pytest.Config) -> bool:
+    asked = config.known_args_namespace
+    return bool(asked.rulvar_replay or asked.rulvar_report or asked.rulvar_unused)
 
 
 def start_session(config: pytest.Config) -> Any:
@@ -160,7 +187,24 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[PytestCassette]:
     """
     from rulvar.testing.pytest_cassette import open_cassette
 
-    start_session(request.config).attach(request.node)
-    tape = open_cassette(request)
+    session = start_session(request.config)
+    session.attach(request.node)
+    tape = open_cassette(request, session.note_moved)
     yield tape
     tape.finish()
+
+
+@pytest.fixture
+def tool_recording(request: pytest.FixtureRequest) -> Iterator[PytestToolRecording]:
+    """The tool fixture of the test: ``run_workflow(..., fixture=tool_recording)`` replays or records it.
+
+    The file lies under ``__recordings__/`` beside the test file and is named after the test. A recording is
+    put in place when the test has passed, and set aside otherwise.
+    """
+    from rulvar.testing.pytest_machines import open_tool_recording
+    from rulvar.testing.pytest_session import PASSED
+
+    start_session(request.config).attach(request.node)
+    recording = open_tool_recording(request)
+    yield recording
+    recording.finish(passed=request.node.stash.get(PASSED, False))

@@ -10,6 +10,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -32,8 +33,8 @@ OnMiss = Literal["throw", "passthrough"]
 
 
 def replay(
-    *,
-    cassette: str | os.PathLike[str],
+    *misplaced: object,
+    cassette: str | os.PathLike[str] = "",
     on_miss: OnMiss = "throw",
     adapters: Iterable[Adapter] = (),
 ) -> ReplayAdapters:
@@ -53,7 +54,13 @@ def replay(
     Raises:
         ConfigError: the cassette cannot be trusted, or a live adapter declares another provider or
             usage semantics than its rows (``"passthrough"``).
+        TypeError: a positional argument: tool fixtures are read by ``load_fixture``.
     """
+    if misplaced or not cassette:
+        raise TypeError(
+            "replay() takes a cassette of model calls, by name: replay(cassette=...); a fixture of tool responses is "
+            "read by load_fixture(path) and passed as run_workflow(..., replay=...)"
+        )
     if on_miss not in ("throw", "passthrough"):
         raise ConfigError(f'on_miss: expected "throw" or "passthrough", got {on_miss!r}')
     recorded = read_cassette(cassette)
@@ -210,6 +217,7 @@ class ReplayAdapter:
             former = former_request_hash(request)
             if former is not None:
                 claim = self.tape.claim(self.id, former)
+                digest = former if claim.occurrences else digest
         if claim.row is not None:
             return ReplayStream(self.tape.cassette, digest, claim, signal)
         if self.on_miss == "passthrough" and self._live is not None:
@@ -270,11 +278,19 @@ class ReplayStream:
 class PassthroughStream:
     """A live stream behind a cassette that does not hold its request."""
 
-    __slots__ = ("_inner", "served")
+    __slots__ = ("_digest", "_inner")
 
     def __init__(self, inner: AsyncIterator[ChatEvent], digest: str) -> None:
         self._inner = inner
-        self.served = Served(how="passthrough", request_hash=digest)
+        self._digest = digest
+
+    @property
+    def served(self) -> Served:
+        """Passed through; with cassette and line when it was recorded on the way."""
+        inner = getattr(self._inner, "served", None)
+        if not isinstance(inner, Served):
+            return Served(how="passthrough", request_hash=self._digest)
+        return replace(inner, how="passthrough", request_hash=self._digest)
 
     def __aiter__(self) -> Self:
         return self

@@ -100,6 +100,11 @@ async def run_transition(
         raise refused
     revived = plain if workflow.args is None or plain is None else workflow.args.revive(plain)
     before = {} if state is None else journal_value(state, "state")
+    if not isinstance(before, dict):
+        raise ConfigError(
+            f"run_transition state={state!r}: expected a mapping or an instance of the state's type",
+            data={"field": "state"},
+        )
     mentions = find_mentions([machine, *apps])
     done: list[tuple[MachineRun, Commit]] = []
 

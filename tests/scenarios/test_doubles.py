@@ -19,14 +19,8 @@ async def test_s37_tool_mock(ref: Any) -> None:
     assert run.error is not None
     assert "math_sum" in run.error.message
 
-    class Untyped(StateMachine):
-        @transition
-        async def add(self, ctx: MachineCtx) -> None:
-            made = await ctx.call_tool(ref.math_sum, TERMS, result="full")
-            ctx.result = made.data
-
     mock = tool_mock(ref.math_sum).returns({"data": {"total": "x"}})
-    run = await run_workflow(Untyped, overrides={ref.math_sum: mock})
+    run = await run_workflow(ref.Sum, TERMS, overrides={ref.math_sum: mock})
     assert run.result == {"total": "x"}
     mock.assert_awaited_once()
     mock.assert_awaited_with(TERMS)

@@ -161,7 +161,7 @@ async def test_s31_structural_comparison(ref: Any) -> None:
     assert run.outcome.error.code == "replay_drift"
 
 
-def test_s32_loader_checks() -> None:
+async def test_s32_loader_checks(ref: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         load_fixture({"version": 2, "recordings": []})
     for part in ("2", "3", "record"):
@@ -171,6 +171,10 @@ def test_s32_loader_checks() -> None:
         load_fixture(pending)
     assert "#2" in str(caught.value)
     assert "ask_clarification" in str(caught.value)
+    for wrong in (pending, {"version": 2, "recordings": []}):
+        with pytest.raises(ConfigError):
+            await run_workflow(ref.Sum, {"a": 1, "b": 2}, replay=wrong)
+    assert not ref.executions
 
 
 async def test_s33_stale_contract(ref: Any) -> None:

@@ -13,7 +13,7 @@ from rulvar.engine.branch import CURRENT_PLACE, Branch, Place
 from rulvar.engine.control import unwrapped
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
-from rulvar.errors import AgentCallError, BudgetExhaustedError, ConfigError, ControlFlow
+from rulvar.errors import AgentCallError, BudgetExhaustedError, ConfigError, ControlFlow, RunSuspended
 from rulvar.kernel.scope import parallel_scope
 from rulvar.runtime.agent import AgentResult
 
@@ -136,6 +136,8 @@ class _Group:
     def _failed(self, error: BaseException, number: int) -> None:
         if self.first_error is None:
             self.first_error = error
+        if isinstance(error, RunSuspended):
+            return  # every branch stands at a wait, and unwinds by itself: what it had begun stays open
         # a refusal before dispatch costs nothing: what its siblings are paying for may finish
         refused = isinstance(error, BudgetExhaustedError)
         if (self._abort and not refused) or not isinstance(error, Exception):
@@ -187,6 +189,11 @@ def _close(thunks: list[Thunk]) -> None:
 
 
 def _thunks(tasks: Iterable[Thunk]) -> list[Thunk]:
+    if not isinstance(tasks, Iterable):
+        raise ConfigError(
+            f"ctx.parallel tasks: expected a list of functions or coroutines, got {type(tasks).__name__}",
+            data={"field": "tasks"},
+        )
     thunks = list(tasks)
     for number, thunk in enumerate(thunks):
         if not callable(thunk) and not inspect.isawaitable(thunk):

@@ -22,9 +22,16 @@ from rulvar import (
     workflow,
 )
 from rulvar.errors import ConfigError, ResolutionError
-from rulvar.hitl import AskUser, ConfirmUser, ask_clarification, ask_for_approval, request_secrets
+from rulvar.hitl import (
+    AskUser,
+    ConfirmUser,
+    RequestSecrets,
+    ask_clarification,
+    ask_for_approval,
+    request_secrets,
+)
 from rulvar.machines.report import read_run
-from rulvar.testing import fake_tool_calls, queue, replay_run, run_workflow, scripted_model
+from rulvar.testing import failure, fake_tool_calls, queue, replay_run, run_workflow, scripted_model
 
 
 class Doubler(
@@ -388,3 +395,98 @@ async def test_a_machine_is_a_workflow_wherever_one_is_expected() -> None:
         assert refused.error.code == "config"
         view = await read_run(engine.store, "r")
     assert [(child.name, child.path) for child in view.children] == [("doubler", ["work"])] * 2
+
+
+@workflow(name="two_questions")
+async def two_questions(ctx: Ctx, args: None) -> Any:
+    asked = [lambda n=n: ctx.call_tool(ask_clarification, {"question": n}) for n in "ab"]
+    started = [lambda n=n: ctx.workflow(AskUser, {"question": n}) for n in "cd"]
+    return await ctx.parallel([*asked, *started])
+
+
+class Questions(StateMachine):
+    @transition
+    async def ask(self, ctx: MachineCtx) -> None:
+        asked = [lambda n=n: ctx.call_tool(ask_clarification, {"question": n}) for n in "abcd"]
+        ctx.result["answers"] = await ctx.parallel(asked)
+
+
+@pytest.mark.parametrize("kind", [two_questions, Questions])
+async def test_several_people_may_be_asked_at_once_and_none_is_cancelled_by_the_wait(kind: Any) -> None:
+    waiting = await run_workflow(kind)
+    assert [child.status for child in waiting.children] == ["waiting"] * 4
+    run = await run_workflow(kind, answers={"user_answered": queue(*({"answer": n} for n in range(4)))})
+    answers = run.result if kind is two_questions else run.result["answers"]
+    assert (run.status, answers) == ("completed", [{"answer": n} for n in range(4)])
+    assert [child.status for child in run.children] == ["completed"] * 4
+    assert [event.status for event in run.trace if event.type == "child.settled"] == ["completed"] * 4
+
+
+@pytest.mark.parametrize(
+    ("machine", "args", "name"),
+    [
+        (AskUser, {"question": "?"}, "user_answered"),
+        (ConfirmUser, {"markdown": "?"}, "user_confirmed"),
+        (ConfirmUser, {"markdown": "?"}, "user_denied"),
+        (RequestSecrets, {"names": ["key"]}, "secrets_submitted"),
+    ],
+)
+async def test_a_question_that_is_given_up_is_no_answer(machine: Any, args: Any, name: str) -> None:
+    run = await run_workflow(machine, args, answers={name: failure("nobody is there")})
+    assert (run.status, run.error and run.error.message) == ("failed", "nobody is there")
+    assert run.result is None
+
+
+async def test_a_prompt_below_an_ended_run_is_shown_to_nobody() -> None:
+    class Leaving(StateMachine):
+        @transition("asked")
+        def begin(self, ctx: MachineCtx) -> None:
+            ctx.start(AskUser, {"question": "Still there?"}, on_done="answered")
+
+        @transition("end", "asked", wait=True)
+        def answered(self, ctx: MachineCtx, input: Input) -> None:
+            ctx.result["data"] = input.data
+
+    class Outer(StateMachine):
+        @transition("waiting")
+        def begin(self, ctx: MachineCtx) -> None:
+            ctx.start(Leaving, on_done="left")
+
+        @transition("staying", "waiting", wait=True)
+        def left(self, ctx: MachineCtx, input: Input) -> None: ...
+
+        @transition("end", "staying", wait=True)
+        def leave(self, ctx: MachineCtx) -> None: ...
+
+    done = await run_workflow(Leaving, answers={"answered": 5})
+    assert (done.status, done.children[0].status, done.park_view()) == ("completed", "waiting", None)
+    # what waits below a child that has ended can make nothing go on, so no answer is spent on it
+    run = await run_workflow(Outer, answers={"answered": 5, "user_answered": {"answer": 1}})
+    assert (run.status, run.place, run.path) == ("waiting", "staying", ["begin", "left"])
+    view = run.park_view()
+    assert view is not None
+    assert (view.workflow_id, view.transitions) == (run.run_id, ["leave"])
+
+
+async def test_a_child_whose_script_has_drifted_has_failed() -> None:
+    @tool
+    def look() -> int:
+        return 1
+
+    class Looking(StateMachine):
+        @transition
+        async def go(self, ctx: MachineCtx) -> None:
+            await ctx.call_tool(look)
+
+    class Parent(StateMachine):
+        @transition("waiting")
+        def begin(self, ctx: MachineCtx) -> None:
+            ctx.start(Looking, on_done="looked")
+
+        @transition("end", "waiting", wait=True)
+        def looked(self, ctx: MachineCtx, input: Input) -> None: ...
+
+    run = await run_workflow(Parent, replay={"version": 3, "recordings": []})
+    assert (run.status, run.outcome.error and run.outcome.error.code) == ("failed", "replay_drift")
+    assert [child.status for child in run.children] == ["failed"]
+    assert run.park_view() is None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import enum
+from typing import Any, TypedDict
 
 import pytest
 
-from rulvar import App, MachineCtx, Retry, StateMachine, transition
+from rulvar import App, MachineCtx, Retry, StateMachine, document, transition
 from rulvar.errors import ConfigError, MachineDefinitionError
 from rulvar.machines.diagram import diagram
+from rulvar.testing import run_workflow
 
 
 def body(self: Any, ctx: MachineCtx) -> None: ...
@@ -65,6 +67,9 @@ def test_one_unguarded_transition_per_place() -> None:
         ({"a": step(retry=Retry(target="nowhere"))}, r"retries from 'nowhere'"),
         ({"a": waiting(payload="text")}, r"payload"),
         ({"args": step()}, r"'args' is a reserved name"),
+        ({"definition": step()}, r"'definition' is a reserved name"),
+        ({"a": step(from_=[])}, r"'a' leaves no place: from_ is empty"),
+        ({"a": step(from_={"start"})}, r"several are given to from_ as a list"),
     ],
 )
 def test_a_wrong_option_is_named_with_class_and_transition(members: dict[str, Any], said: str) -> None:
@@ -149,6 +154,12 @@ def test_names_come_from_classes() -> None:
 
         class Typo(StateMachine, titel="x"): ...
 
+    with pytest.raises(MachineDefinitionError, match="Numbered name=3"):
+
+        class Numbered(StateMachine, name=3):  # type: ignore[arg-type]
+            @transition
+            def a(self, ctx: MachineCtx) -> None: ...
+
 
 def test_an_abstract_base_gives_its_transitions_and_a_body_may_be_overridden() -> None:
     class Base(StateMachine, abstract=True):
@@ -209,3 +220,97 @@ def test_a_diagram_shows_places_waits_guards_and_errors() -> None:
     )
     with pytest.raises(ConfigError, match="no state machine"):
         diagram(dict)
+
+
+class Place(enum.Enum):
+    START = "start"
+    PARK = "park"
+    END = "end"
+    BROKEN = "broken"
+
+
+@pytest.mark.parametrize("places", [Place, enum.StrEnum("Places", {item.name: item.value for item in Place})])
+async def test_places_may_be_members_of_an_enumeration(places: Any) -> None:
+    @document(enable_at=places.PARK)
+    class Note(TypedDict):
+        text: str
+
+    class Parking(StateMachine):
+        @transition(places.PARK, places.START, error_place=places.BROKEN, retry=Retry(1, target=places.START))
+        def begin(self, ctx: MachineCtx) -> None:
+            ctx.save(Note, {"text": "x"}, hide_at=[places.END])
+
+        @transition(places.END, [places.PARK, places.BROKEN], wait=True)
+        def go(self, ctx: MachineCtx) -> None: ...
+
+    for item in Parking.definition.transitions:
+        assert {type(item.from_), type(item.to)} == {str}
+    run = await run_workflow(Parking)
+    assert (run.status, run.place, type(run.place)) == ("waiting", "park", str)
+    assert (run.documents[0].enable_at, run.documents[0].hide_at) == (("park",), ("end",))
+    assert (await run.answer("go")).status == "completed"
+
+
+@pytest.mark.parametrize("wrapper", [staticmethod, classmethod, property])
+def test_a_transition_is_a_plain_method(wrapper: Any) -> None:
+    with pytest.raises(
+        MachineDefinitionError, match=r"Odd: transition 'a' is a \w+; a transition is a plain"
+    ):
+        make(a=wrapper(step()))
+    for misplaced in (transition, transition("end")):
+        with pytest.raises(
+            MachineDefinitionError, match=r"put it on a plain method that takes \(self, ctx\)"
+        ):
+            misplaced(wrapper(body))
+        with pytest.raises(MachineDefinitionError, match="put it on a plain method"):
+            misplaced(Place)
+
+
+def test_a_transition_that_is_defined_twice_is_told_where_it_stands() -> None:
+    with pytest.raises(MachineDefinitionError, match="Doubled: transition 'a' is defined twice"):
+
+        class Doubled(StateMachine):
+            @transition("x")
+            def a(self, ctx: MachineCtx) -> None: ...
+
+            @transition("end", "x")
+            def a(self, ctx: MachineCtx) -> None: ...  # noqa: F811
+
+    with pytest.raises(MachineDefinitionError, match="Bare: transition 'a' is defined twice"):
+
+        class Bare(StateMachine):
+            @transition
+            def a(self, ctx: MachineCtx) -> None: ...
+
+            @transition
+            def a(self, ctx: MachineCtx) -> None: ...  # noqa: F811
+
+
+async def test_a_subclass_has_the_arguments_state_and_widget_of_its_base() -> None:
+    class Base(StateMachine, args={"type": "integer"}, state={"type": "object"}, widget="form", name="base"):
+        @transition
+        def a(self, ctx: MachineCtx) -> None:
+            ctx.result["n"] = ctx.args
+
+    class Derived(Base):
+        """The base, with a name of its own."""
+
+    class Narrow(Derived, args={"type": "integer", "maximum": 3}): ...
+
+    assert Derived.definition.name == "derived"
+    assert [widget.type for widget in Derived.definition.widgets] == ["form"]
+    assert Derived.definition.state is not None
+    assert (await run_workflow(Derived, 4)).result == {"n": 4}
+    with pytest.raises(ConfigError, match="'derived' args"):
+        await run_workflow(Derived, "4")
+    with pytest.raises(ConfigError, match="'narrow' args"):
+        await run_workflow(Narrow, 4)
+
+
+async def test_what_is_no_machine_that_could_run_is_named() -> None:
+    class Base(StateMachine, abstract=True):
+        @transition
+        def a(self, ctx: MachineCtx) -> None: ...
+
+    with pytest.raises(ConfigError, match=r"got the class Base; .*not abstract"):
+        await run_workflow(Base)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rulvar import App, Input, MachineCtx, StateMachine, Widget, document, transition
+from rulvar import App, Ctx, Input, MachineCtx, StateMachine, Widget, document, transition, workflow
 from rulvar.errors import ConfigError
 from rulvar.hitl import AskUser
 from rulvar.machines.report import describe_run
@@ -222,3 +222,43 @@ async def test_saving_what_is_no_document_is_refused() -> None:
                 ctx.save(prompt()(), key="")
 
     assert (await run_workflow(Saving)).exception is None
+
+
+async def test_a_wait_of_a_plain_workflow_is_a_bare_prompt() -> None:
+    @workflow(name="gated")
+    async def gated(ctx: Ctx, args: None) -> Any:
+        return await ctx.await_external("gate", schema={"type": "boolean"}, prompt="Open?")
+
+    view = (await run_workflow(gated)).park_view()
+    assert view is not None
+    assert (view.widget, view.content, view.key) == (None, "Open?", "gate")
+    assert (view.transitions, view.default_transition) == (["gate"], "gate")
+    assert view.schema == {"type": "boolean"}
+
+
+@pytest.mark.parametrize("hide_at", [3, [""], [None]])
+async def test_places_that_are_none_are_told(hide_at: Any) -> None:
+    class Saving(StateMachine):
+        @transition
+        def begin(self, ctx: MachineCtx) -> None:
+            ctx.save(prompt(), {"text": "?"}, hide_at=hide_at)
+
+    run = await run_workflow(Saving)
+    assert run.error is not None
+    assert "ctx.save hide_at=" in run.error.message
+
+
+async def test_a_body_sees_a_newer_document_of_a_key_where_readers_will_see_it() -> None:
+    kind = prompt()
+
+    class Twice(StateMachine):
+        @transition
+        def begin(self, ctx: MachineCtx) -> None:
+            for text, key in (("first", "k"), ("second", None), ("third", "k")):
+                ctx.save(kind, {"text": text}, key=key)
+            ctx.state.update(seen=[item.content["text"] for item in ctx.documents])
+            ctx.state.update(latest=ctx.documents.find("prompt"), keyed=ctx.documents.find("k"))
+
+    run = await run_workflow(Twice)
+    assert run.state["seen"] == [item.content["text"] for item in run.documents] == ["third", "second"]
+    assert (run.state["latest"], run.state["keyed"]) == (run.document("prompt"), run.document("k"))

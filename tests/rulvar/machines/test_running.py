@@ -475,3 +475,77 @@ async def test_run_transition_runs_one_body_with_a_given_state() -> None:
     ):
         with pytest.raises(Exception, match=said):
             await run_transition(Reporting, name, **options)
+
+
+async def test_a_guard_that_raises_refuses_an_answer_and_the_wait_stays_open() -> None:
+    class Guarded(StateMachine):
+        @transition("park")
+        def begin(self, ctx: MachineCtx) -> None: ...
+
+        def broken(self, state: Any) -> bool:
+            return bool(state["missing"])
+
+        @transition("end", "park", wait=True, guard="broken")
+        def go(self, ctx: MachineCtx) -> None: ...
+
+    run = await run_workflow(Guarded, answers={"go": 1})
+    assert (run.status, run.place, run.path) == ("waiting", "park", ["begin"])
+    assert run.error is not None
+    for part in ("'broken'", "'go'", "Guarded", "KeyError", "stays open"):
+        assert part in run.error.message
+
+
+async def test_when_automatic_attempts_are_used_up_it_may_be_tried_by_hand() -> None:
+    class Flaky(StateMachine):
+        @transition(retry=Retry(1, delay=0.0))
+        def work(self, ctx: MachineCtx) -> None:
+            if len(done) < 2:
+                done.append("failed")
+                raise ConnectionError("down")
+            ctx.result["ok"] = True
+
+    done: list[str] = []
+    run = await run_workflow(Flaky)
+    assert (run.status, run.path, run.available_transitions) == ("failed", ["work", "work"], ["work"])
+    again = await run.answer("work")
+    assert (again.status, again.result) == ("completed", {"ok": True})
+
+
+async def test_the_error_place_may_be_the_place_that_the_transition_leaves() -> None:
+    class Back(StateMachine):
+        @transition("begun")
+        def begin(self, ctx: MachineCtx) -> None: ...
+
+        @transition("end", "begun", error_place="begun")
+        def work(self, ctx: MachineCtx) -> None:
+            raise ConnectionError("down")
+
+        @transition("end", "begun", wait=True)
+        def give_up(self, ctx: MachineCtx) -> None: ...
+
+    run = await run_workflow(Back)
+    assert (run.status, run.place, run.available_transitions) == ("failed", "begun", ["work", "give_up"])
+    assert (await run.answer("give_up")).status == "completed"
+
+
+async def test_a_body_whose_time_is_up_may_not_act_while_it_is_cancelled() -> None:
+    class Late(StateMachine):
+        @transition(timeout=0.05)
+        async def work(self, ctx: MachineCtx) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for act in (lambda: ctx.save("note", {}), lambda: ctx.start("child"), ctx.now):
+                    try:
+                        act()
+                    except TransitionAborted as error:
+                        refused.append(str(error))
+
+    refused: list[str] = []
+    clock = TestClock()
+    running = asyncio.ensure_future(run_workflow(Late, clock=clock))
+    await clock.wait_for_scheduled()
+    clock.advance(0.051)
+    run = await asyncio.wait_for(running, 2)
+    assert (run.status, run.error and run.error.code) == ("failed", "timeout")
+    assert len(refused) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from rulvar.testing import (
     failure,
     load_fixture,
     queue,
+    replay,
+    run_transition,
     run_workflow,
     tool_mock,
 )
@@ -271,3 +274,70 @@ async def test_a_body_cannot_swallow_drift() -> None:
     run = await run_workflow(plain, replay=script)
     assert run.outcome.error is not None
     assert run.outcome.error.code == "replay_drift"
+
+
+async def test_a_failure_is_no_answer_to_a_wait_that_is_no_transition() -> None:
+    with pytest.raises(ConfigError, match=r"answers\['gate'\]: failure\(\) answers a wait transition"):
+        await run_workflow(gated, answers={"gate": failure("gone")})
+
+
+class Working(StateMachine):
+    @transition
+    async def go(self, ctx: MachineCtx) -> None:
+        ctx.result["n"] = await ctx.call_tool(work, {"n": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"fixture": 3}, "fixture=3: expected the path of a file"),
+        ({"fixture": ""}, "fixture='': expected the path of a file"),
+        ({"record": 3}, "record=3: expected the path of a file"),
+        ({"record": "."}, "is a folder; name a file in it"),
+        ({"fixture": "."}, "is a folder; name a file in it"),
+        (
+            {"record": True, "replay_tools": ["wrok"]},
+            "replay_tools: no tool of the run is named 'wrok'; tools: work",
+        ),
+        (
+            {"overrides": {"wrok": tool_mock("wrok")}},
+            "overrides: no tool of the run is named 'wrok'; tools: work",
+        ),
+    ],
+)
+async def test_an_option_that_cannot_be_is_told_before_anything_runs(options: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        await run_workflow(Working, **options)
+    assert said in str(caught.value)
+
+
+async def test_numbers_are_compared_as_json_does() -> None:
+    def script(n: Any) -> Any:
+        return {"version": 3, "recordings": [{"tool": "work", "args": {"n": n}, "envelope": {"data": 1}}]}
+
+    assert (await run_workflow(Working, replay=script(1.0))).status == "completed"
+    for drifted in (True, "1", 2, None):
+        run = await run_workflow(Working, replay=script(drifted))
+        assert run.outcome.error is not None
+        assert run.outcome.error.code == "replay_drift"
+
+
+def test_a_cassette_is_not_a_tool_fixture() -> None:
+    with pytest.raises(TypeError, match=r"load_fixture\(path\)"):
+        replay("fixture.json")
+
+
+async def test_tools_that_a_namespace_holds_are_found_by_name() -> None:
+    class Looking(StateMachine):
+        @transition
+        async def go(self, ctx: MachineCtx) -> None:
+            ctx.result["n"] = await ctx.call_tool(held.work, {"n": 1})
+
+    held = SimpleNamespace(work=work)
+    run = await run_workflow(Looking, overrides={"work": tool_mock(work).returns({"data": 7})})
+    assert run.result == {"n": 7}
+
+
+async def test_a_single_transition_is_given_a_state() -> None:
+    with pytest.raises(ConfigError, match="run_transition state=3: expected a mapping"):
+        await run_transition(Working, "go", state=3)

@@ -11,45 +11,6 @@ from pathlib import Path
 
 import pytest
 
-HOOKS = """
-import pytest
-
-from rulvar.engine.ambient import install_observer, uninstall_observer
-from rulvar.testing import pytest_machines as machines
-
-
-def pytest_addoption(parser):
-    parser.addoption(machines.COVERAGE_OPTION, action="store_true")
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", machines.CRITERION_MARKER)
-    if config.getoption(machines.COVERAGE_OPTION):
-        config.machines = machines.CoverageCollector()
-        install_observer(config.machines)
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = (yield).get_result()
-    if call.when == "call":
-        item.passed = report.passed
-        if hasattr(item.config, "machines"):
-            for name in machines.criteria_of(item):
-                item.config.machines.criterion(name, item.nodeid, report.outcome)
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    if hasattr(config, "machines"):
-        machines.write_coverage(terminalreporter, config.machines)
-
-
-@pytest.fixture
-def tool_recording(request):
-    recording = machines.open_tool_recording(request)
-    yield recording
-    recording.finish(passed=getattr(request.node, "passed", False))
-"""
 TESTS = """
 import pytest
 from rulvar import MachineCtx, StateMachine, tool, transition
@@ -99,7 +60,6 @@ class Project:
         (folder / "pytest.ini").write_text(
             "[pytest]\nasyncio_mode = auto\naddopts = --strict-markers\n", "utf-8"
         )
-        (folder / "conftest.py").write_text(HOOKS, "utf-8")
         (folder / "test_machines.py").write_text(textwrap.dedent(TESTS), "utf-8")
 
     def pytest(self, *args: str, **environment: str) -> str:
@@ -164,3 +124,42 @@ def test_coverage_tells_what_no_test_has_shown(project: Project) -> None:
     ):
         assert line in out
     assert "missing parks" not in out
+
+
+def test_workers_record_side_by_side_and_tell_their_controller_what_they_covered(project: Project) -> None:
+    pytest.importorskip("xdist")
+    out = project.pytest("-p", "xdist.plugin", "-n2", "--rulvar-coverage")
+    assert "looking: 2 of 3 transitions, 2 of 2 parks" in out
+    assert "C1: shown (2 tests)" in out
+    assert "C2: NOT shown: test_machines.py::test_failing (1 test)" in out
+    assert len(project.recordings()) == 3
+
+
+def test_a_criterion_whose_test_could_not_begin_is_not_shown(project: Project) -> None:
+    broken = """
+        import pytest
+
+        @pytest.fixture
+        def broken():
+            raise RuntimeError("no")
+
+        @pytest.mark.criterion("C3", "C4")
+        def test_begin(broken): ...
+
+        @pytest.mark.criterion("C4")
+        @pytest.mark.skip
+        def test_skipped(): ...
+    """
+    (project.folder / "test_machines.py").write_text(textwrap.dedent(broken), "utf-8")
+    out = project.pytest("--rulvar-coverage")
+    assert "C3: NOT shown: test_machines.py::test_begin (1 test)" in out
+    assert "C4: NOT shown: test_machines.py::test_begin, test_machines.py::test_skipped (2 tests)" in out
+
+
+def test_a_recording_cut_short_is_told_with_its_file(project: Project) -> None:
+    project.pytest("-k", "looking and c")
+    path = project.folder / "__recordings__" / "test_machines" / "test_looking[c].json"
+    path.write_text(path.read_text()[:40])
+    out = project.pytest("-k", "looking and c")
+    assert f"{path}: not JSON" in out
+    assert "record it again" in out
