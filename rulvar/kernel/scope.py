@@ -26,10 +26,11 @@ __all__ = [
     "workflow_scope",
 ]
 
-_NUMBER = r"(0|[1-9][0-9]*)"
+_NUMBER = r"(0|[1-9][0-9]{0,17})"
 _PARALLEL = re.compile(rf"par:{_NUMBER}:{_NUMBER}")
 _PIPELINE = re.compile(rf"pipe:{_NUMBER}:{_NUMBER}")
 _WORKFLOW = re.compile(rf"wf:(.+):{_NUMBER}", re.DOTALL)
+_ORDINAL = re.compile(rf":{_NUMBER}\Z")
 _AGENT = re.compile(rf"agent:{_NUMBER}")
 _NODE_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
@@ -130,6 +131,8 @@ def _segment(parts: list[str], index: int, path: str) -> tuple[ScopeSegment, int
     if part.startswith("wf:"):
         # a workflow's name may hold slashes: take parts until an ordinal closes the segment
         for end in range(index + 1, len(parts) + 1):
+            if not _ORDINAL.search(parts[end - 1]):
+                continue
             if match := _WORKFLOW.fullmatch("/".join(parts[index:end])):
                 return WorkflowScope(match[1], int(match[2])), end
     raise _unreadable(path, f"{part!r} is no segment")

@@ -52,6 +52,11 @@ class PostgresServer:
         return f"postgresql://tests@127.0.0.1:{self.port}/postgres"
 
     @property
+    def user(self) -> int:
+        """The user that the server runs as."""
+        return os.geteuid() if self._user is None else self._user.pw_uid
+
+    @property
     def pid(self) -> int:
         """Number of the server's main process."""
         return int((self._folder / "data" / "postmaster.pid").read_text().split()[0])

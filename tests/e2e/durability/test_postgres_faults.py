@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -114,6 +119,86 @@ async def resume_when_free(engine: Engine, workflow: Any) -> Any:
         except LeaseHeldError:
             await asyncio.sleep(0.05)
     raise AssertionError("the lease of a run that ended in trouble never expired")
+
+
+@pytest.fixture
+def small_database(postgres: PostgresServer) -> Iterator[str]:
+    """A database on a disk that is nearly full: its connection string."""
+    folder, name = Path(tempfile.mkdtemp(prefix="rulvar-small-")), f"d{uuid.uuid4().hex}"
+    command = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        folder.rmdir()
+        pytest.skip("mounting a small tmpfs needs root and the right to mount")
+    dsn = postgres.dsn.replace("/postgres", f"/{name}")
+    shutil.chown(folder, postgres.user)
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLESPACE {name} LOCATION '{folder}'".encode())
+        connection.execute(f"CREATE DATABASE {name} TABLESPACE {name}".encode())
+        yield dsn
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+        connection.execute(f"DROP TABLESPACE {name}".encode())
+    subprocess.run(["umount", "-l", str(folder)], check=False)
+    folder.rmdir()
+
+
+async def test_a_server_whose_disk_is_full_is_a_typed_error_and_the_run_resumes(small_database: str) -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        for number in range(200):
+            await ctx.step("step", lambda n=number: paid.append(n) or os.urandom(50_000).hex(), deps=[number])
+            if len(paid) > limit:
+                break
+        return "done"
+
+    paid: list[int] = []
+    limit, workflow = 199, define_workflow("w", body)
+    async with await psycopg.AsyncConnection.connect(small_database, autocommit=True) as connection:
+        await connection.execute(
+            "CREATE TABLE filler AS SELECT repeat('x', 1000) FROM generate_series(1, 2000)"
+        )
+        async with Engine(journal=PostgresStore(small_database), lease_ttl_s=1) as engine:
+            outcome = await engine.run(workflow, run_id="r").result()
+            assert outcome.error is not None
+            assert (outcome.status, outcome.error.code) == ("error", "settlement"), outcome.error
+            cause = (outcome.error.data or {})["cause"]
+            assert (cause["code"], cause["data"]["reason"]) == ("store", "full"), cause
+            made = list(paid)
+            done = sum(item.status == "ok" for item in await engine.store.load("r"))
+            assert 0 < len(made) - 1 <= done <= len(made)
+            await connection.execute("DROP TABLE filler")
+            limit = len(made)  # two steps more fit
+            resumed = await resume_when_free(engine, workflow)
+            assert (resumed.status, resumed.value) == ("ok", "done"), resumed.error
+    assert paid[len(made) :] == list(range(done, done + len(paid) - len(made)))
+
+
+async def test_a_server_without_a_free_connection_is_waited_for_and_then_named(
+    make_store: Any, postgres: PostgresServer
+) -> None:
+    patient, hasty = make_store(patience_s=20, max_connections=2), make_store(patience_s=0.3)
+    await patient.append("r", [entry(0)])  # has a connection, and goes on with it
+    others: list[Any] = []
+    try:
+        with pytest.raises(psycopg.OperationalError):
+            while True:
+                others.append(await psycopg.AsyncConnection.connect(postgres.dsn))
+        await patient.append("r", [entry(1)])
+        with pytest.raises(StoreError, match="too many clients") as caught:
+            await hasty.load("r")
+        assert (caught.value.data["reason"], caught.value.retryable) == ("unavailable", True)
+        waiting = [asyncio.ensure_future(patient.load("r")) for _ in range(10)]
+        await asyncio.sleep(0.1)
+    finally:
+        for other in others:
+            await other.close()
+    for loaded in await asyncio.gather(*waiting):
+        assert [item.seq for item in loaded] == [0, 1]
+
+
+async def test_many_runs_share_one_connection(make_store: Any) -> None:
+    async with Engine(journal=make_store(max_connections=1)) as engine:
+        handles = [engine.run(counted([], 3), run_id=f"r{number}") for number in range(20)]
+        outcomes = await asyncio.wait_for(asyncio.gather(*(handle.result() for handle in handles)), 30)
+    assert {outcome.status for outcome in outcomes} == {"ok"}
 
 
 async def test_an_append_whose_answer_was_lost_is_stored_once(

@@ -80,7 +80,7 @@ PIECES = st.one_of(
 )
 BYTES = st.lists(PIECES, max_size=6).map(b"".join)
 JUNK: st.SearchStrategy[Any] = st.sampled_from(
-    [None, True, -1, 0, 2**70, 1.5, "", "x", "../x", "\ud800", "passed", [], [1], {}, {"a": 1}]
+    [None, True, -1, 0, 2**70, 1.5, "", "x", "../x", "passed", [], [1], {}, {"a": 1}]
 )
 
 
@@ -145,9 +145,23 @@ def test_any_object_is_a_report_or_refused(value: Any) -> None:
     path=st.one_of(
         st.text(max_size=30),
         st.lists(
-            st.sampled_from(["par:0:1", "wf:a:0", "agent:3", ":", "/", "par", "pipe:1:2", "9" * 5000])
+            st.sampled_from(
+                [
+                    "par:0:1",
+                    "wf:a:0",
+                    "agent:3",
+                    ":",
+                    "/",
+                    "par",
+                    "pipe:1:2",
+                    f"par:{'9' * 5000}:0",
+                    "wf:x",
+                    "wf:",
+                ]
+            )
         ).map("/".join),
     )
 )
+@example(path="wf:a" + "/a" * 50_000)
 def test_any_text_is_a_scope_or_refused(path: str) -> None:
     read(lambda: parse_scope(path), "")
