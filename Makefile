@@ -24,7 +24,8 @@ check: $(STAMP) editors postgres
 	@$(BIN)/python -m pytest -q
 
 bench: $(STAMP)
-	@[ -x .cache/bench/bin/python ] || { $(PYTHON) -m venv .cache/bench && .cache/bench/bin/python -m pip install -q dbos; }
+	@[ -x .cache/bench/bin/python ] || { $(PYTHON) -m venv .cache/bench && .cache/bench/bin/python -m pip install -q dbos 'python-lsp-server[all]'; }
+	@[ -e .cache/bench/node_modules/pyright ] || ! command -v npm >/dev/null || npm install --prefix .cache/bench --no-audit --no-fund --loglevel=error pyright >/dev/null
 	@for file in tests/bench/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
 editors: $(STAMP)

@@ -7,10 +7,20 @@ This module re-exports the public names and nothing else. A name's module is loa
 first used, so that ``import rulvar`` costs next to nothing in tools that only look.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rulvar.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from rulvar.agents.agent import Agent as Agent
+    from rulvar.agents.agent import check_agent as check_agent
+    from rulvar.agents.delegate import agent_as_tool as agent_as_tool
+    from rulvar.agents.delegate import with_preflight as with_preflight
+    from rulvar.agents.guards import AgentGuards as AgentGuards
+    from rulvar.agents.guards import Rewrite as Rewrite
+    from rulvar.agents.hooks import Hook as Hook
+    from rulvar.agents.limits import Limits as Limits
+    from rulvar.agents.stream import StreamPolicy as StreamPolicy
     from rulvar.contracts.capabilities import ModelCaps as ModelCaps
     from rulvar.contracts.capabilities import ModelPricing as ModelPricing
     from rulvar.contracts.envelope import DeclaredDocument as DeclaredDocument
@@ -42,11 +52,13 @@ if TYPE_CHECKING:
     from rulvar.contracts.stream import ToolCallStart as ToolCallStart
     from rulvar.contracts.stream import UsageUpdate as UsageUpdate
     from rulvar.contracts.stream import WireError as WireError
+    from rulvar.contracts.strictness import strict_schema as strict_schema
     from rulvar.contracts.usage import Usage as Usage
     from rulvar.engine.ctx import Ctx as Ctx
     from rulvar.engine.engine import Engine as Engine
     from rulvar.engine.handle import ResumeHandle as ResumeHandle
     from rulvar.engine.handle import RunHandle as RunHandle
+    from rulvar.engine.inspection import RunInspection as RunInspection
     from rulvar.engine.workflow import Workflow as Workflow
     from rulvar.engine.workflow import define_workflow as define_workflow
     from rulvar.engine.workflow import workflow as workflow
@@ -73,6 +85,7 @@ if TYPE_CHECKING:
     from rulvar.stores.sqlite import SqliteStore as SqliteStore
     from rulvar.stores.transcripts import FileTranscriptStore as FileTranscriptStore
     from rulvar.tools.gate import evaluate_permission as evaluate_permission
+    from rulvar.tools.grants import tool_grants as tool_grants
     from rulvar.tools.injection import ToolContext as ToolContext
     from rulvar.tools.injection import inject as inject
     from rulvar.tools.pending import ChildOutcome as ChildOutcome
@@ -88,6 +101,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Adapter": "rulvar.contracts.ports.provider",
+    "Agent": "rulvar.agents.agent",
+    "AgentGuards": "rulvar.agents.guards",
     "AgentProfile": "rulvar.runtime.agent",
     "AgentResult": "rulvar.runtime.agent",
     "App": "rulvar.machines.app",
@@ -106,9 +121,11 @@ _HOMES = {
     "FileTranscriptStore": "rulvar.stores.transcripts",
     "Finish": "rulvar.contracts.stream",
     "FinishInfo": "rulvar.contracts.stream",
+    "Hook": "rulvar.agents.hooks",
     "InMemoryStore": "rulvar.stores.memory",
     "Input": "rulvar.machines.answer",
     "JsonlFileStore": "rulvar.stores.jsonl",
+    "Limits": "rulvar.agents.limits",
     "MachineCtx": "rulvar.machines.context",
     "ModelCaps": "rulvar.contracts.capabilities",
     "ModelPricing": "rulvar.contracts.capabilities",
@@ -127,13 +144,16 @@ _HOMES = {
     "ResumeHandle": "rulvar.engine.handle",
     "Retry": "rulvar.machines.definition",
     "RetryPolicy": "rulvar.runtime.retry",
+    "Rewrite": "rulvar.agents.guards",
     "RunHandle": "rulvar.engine.handle",
+    "RunInspection": "rulvar.engine.inspection",
     "RunView": "rulvar.machines.view",
     "Sequence": "rulvar.machines.fan_out",
     "Settled": "rulvar.contracts.outcome",
     "SqliteStore": "rulvar.stores.sqlite",
     "StateMachine": "rulvar.machines.machine",
     "StreamError": "rulvar.contracts.stream",
+    "StreamPolicy": "rulvar.agents.stream",
     "TextDelta": "rulvar.contracts.stream",
     "TextPart": "rulvar.contracts.messages",
     "Tool": "rulvar.tools.tool",
@@ -153,18 +173,25 @@ _HOMES = {
     "Widget": "rulvar.machines.document",
     "WireError": "rulvar.contracts.stream",
     "Workflow": "rulvar.engine.workflow",
+    "agent_as_tool": "rulvar.agents.delegate",
+    "check_agent": "rulvar.agents.agent",
     "define_workflow": "rulvar.engine.workflow",
     "document": "rulvar.machines.document",
     "evaluate_permission": "rulvar.tools.gate",
     "from_child": "rulvar.tools.pending",
     "inject": "rulvar.tools.injection",
+    "strict_schema": "rulvar.contracts.strictness",
     "tool": "rulvar.tools.tool",
+    "tool_grants": "rulvar.tools.grants",
     "transition": "rulvar.machines.definition",
+    "with_preflight": "rulvar.agents.delegate",
     "workflow": "rulvar.engine.workflow",
 }
 
 __all__ = [
     "Adapter",
+    "Agent",
+    "AgentGuards",
     "AgentProfile",
     "AgentResult",
     "App",
@@ -183,9 +210,11 @@ __all__ = [
     "FileTranscriptStore",
     "Finish",
     "FinishInfo",
+    "Hook",
     "InMemoryStore",
     "Input",
     "JsonlFileStore",
+    "Limits",
     "MachineCtx",
     "ModelCaps",
     "ModelPricing",
@@ -204,13 +233,16 @@ __all__ = [
     "ResumeHandle",
     "Retry",
     "RetryPolicy",
+    "Rewrite",
     "RunHandle",
+    "RunInspection",
     "RunView",
     "Sequence",
     "Settled",
     "SqliteStore",
     "StateMachine",
     "StreamError",
+    "StreamPolicy",
     "TextDelta",
     "TextPart",
     "Tool",
@@ -230,25 +262,19 @@ __all__ = [
     "Widget",
     "WireError",
     "Workflow",
+    "agent_as_tool",
+    "check_agent",
     "define_workflow",
     "document",
     "evaluate_permission",
     "from_child",
     "inject",
+    "strict_schema",
     "tool",
+    "tool_grants",
     "transition",
+    "with_preflight",
     "workflow",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'rulvar' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

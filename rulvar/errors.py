@@ -17,7 +17,11 @@
     ├── BudgetExhaustedError        a ceiling does not admit the call
     │   └── BudgetExceededError     a ceiling does not admit a tool's cost
     ├── AgentCallError              a model call ended in an error
+    ├── ModelFailedError            an agent's model did not answer, or not usably
     ├── LimitExceededError          a model call ended at a usage limit
+    │   └── AgentLimitError         an agent reached one of its limits
+    ├── NotFoundError               an agent's model names a tool that the agent does not have
+    ├── ConflictError               something is done twice that may be done once
     ├── ToolDeniedError             the gate refused a tool call
     │   └── PermissionDeniedError   a grant is missing
     ├── ToolFailedError             a tool raised, refused or answered with an error
@@ -51,11 +55,13 @@ from typing import Any, ClassVar
 __all__ = [
     "AdmissionRejectedError",
     "AgentCallError",
+    "AgentLimitError",
     "BudgetExceededError",
     "BudgetExhaustedError",
     "CallTimeoutError",
     "ChildWorkflowError",
     "ConfigError",
+    "ConflictError",
     "ControlFlow",
     "DeterminismError",
     "FakeResponderError",
@@ -69,7 +75,9 @@ __all__ = [
     "LeaseHeldError",
     "LimitExceededError",
     "MachineDefinitionError",
+    "ModelFailedError",
     "NonSerializableValueError",
+    "NotFoundError",
     "OutcomeUnknownError",
     "PermissionDeniedError",
     "ReplayDriftError",
@@ -248,6 +256,35 @@ class LimitExceededError(RulvarError):
     """A model call ended at one of its usage limits; ``data["limit"]`` names it."""
 
     code = "limit"
+
+
+class AgentLimitError(LimitExceededError):
+    """An agent reached one of its limits; ``data["limit"]`` names it."""
+
+    code = "limit_exceeded"
+
+
+class ModelFailedError(RulvarError):
+    """An agent's model did not answer, or not usably; ``reason`` says why."""
+
+    code = "model_failed"
+
+    @property
+    def reason(self) -> str:
+        """Why; see ``rulvar.contracts.failure``."""
+        return str(self.data.get("reason", "invalid_response"))
+
+
+class NotFoundError(RulvarError):
+    """An agent's model names a tool that the agent does not have."""
+
+    code = "not_found"
+
+
+class ConflictError(RulvarError):
+    """Something is done twice that may be done once, or after it is over."""
+
+    code = "conflict"
 
 
 class ToolDeniedError(RulvarError):

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rulvar_lint.core.diagnostic import Diagnostic, Edit, Fix, Related
     from rulvar_lint.core.rule import RuleInfo
     from rulvar_lint.fixes import fix_source
-    from rulvar_lint.project import Project, lint_paths, lint_source
+    from rulvar_lint.oneshot import lint_paths, lint_source
+    from rulvar_lint.project import Project
     from rulvar_lint.rules.pages import rule_info
     from rulvar_lint.units import CtxCallSpan, WorkflowSpan
 
@@ -48,8 +49,8 @@ _HOMES = {
     "CtxCallSpan": "units",
     "Project": "project",
     "WorkflowSpan": "units",
-    "lint_paths": "project",
-    "lint_source": "project",
+    "lint_paths": "oneshot",
+    "lint_source": "oneshot",
     "rule_info": "rules.pages",
 }
 

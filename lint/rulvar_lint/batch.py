@@ -109,10 +109,14 @@ def _analyse(
     for path, text in overlays.items():
         project.set_text(path, text)
     known = _reusable(project, cache, files) if cache is not None else {}
-    candidates = sorted({*project.workspace.candidates(), *_named(files, wanted)})
+    named = _named({**files, **dict.fromkeys(overlays, (0, 0))}, wanted)
+    candidates = sorted({*project.workspace.candidates(), *named})
     todo = [path for path in candidates if path not in known]
     units = {**known, **_units(project, todo, jobs)}
     report = project.report({path: units[path] for path in candidates})
+    for path in files:
+        if project.workspace.is_unreadable(path):
+            files[path] = (0, -1)  # look again: permissions change without a trace in time and size
     if cache is not None:
         cache.store(_stored(project, files, units, report))
     found = [
@@ -152,8 +156,12 @@ def _units(project: Project, paths: list[str], jobs: int | None) -> dict[str, Un
 
 
 def _work(project: Project, paths: list[str], sender: Any) -> None:
-    sender.send(project.units(paths, release=True))
-    sender.close()
+    try:
+        sender.send(project.units(paths, release=True))
+    except Exception:
+        return  # the process that waits meets the same error and reports it
+    finally:
+        sender.close()
 
 
 def _processors() -> int:

@@ -89,6 +89,9 @@ _KEYS: Final = {
 }
 
 
+_TABLE: Final = ("tool", "rulvar", "lint")
+
+
 def load(root: Path, codes: frozenset[str]) -> Config:
     """The configuration of the project at `root`; the defaults if it has none.
 
@@ -97,7 +100,7 @@ def load(root: Path, codes: frozenset[str]) -> Config:
     """
     path = root / "pyproject.toml"
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         return Config()
     except (OSError, UnicodeDecodeError) as err:
@@ -110,10 +113,12 @@ def load(root: Path, codes: frozenset[str]) -> Config:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
         raise ConfigError(f"{path}: {err}") from err
-    table = data.get("tool", {})
-    for name in ("rulvar", "lint"):
-        table = table.get(name, {}) if isinstance(table, dict) else {}
-    return from_table(table, str(path), codes) if isinstance(table, dict) else Config()
+    table = data
+    for depth, name in enumerate(_TABLE, 1):
+        table = table.get(name, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: [{'.'.join(_TABLE[:depth])}]: expected a table")
+    return from_table(table, str(path), codes)
 
 
 def from_table(table: dict[str, Any], where: str, codes: frozenset[str]) -> Config:

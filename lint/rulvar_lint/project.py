@@ -8,7 +8,6 @@ import ast
 import gc
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -179,6 +178,9 @@ class Project:
                 self._run_roots(module, unit)
             except RecursionError:
                 pass
+            except Exception as err:
+                err.add_note(f"while checking {path}")
+                raise
             finally:
                 sys.setrecursionlimit(limit)
         for finding in machine.findings.values():
@@ -273,6 +275,8 @@ class Project:
                 found[path] = self.unit(path)
                 if release:
                     self._release(path)
+            if release:
+                gc.freeze()
         return found
 
     def _release(self, path: str) -> None:
@@ -382,25 +386,3 @@ def _closure(edges: dict[str, set[str]], path: str) -> set[str]:
                 found.add(target)
                 todo.append(target)
     return found
-
-
-def lint_source(text: str, path: str = "<string>", config: Config | None = None) -> list[Diagnostic]:
-    """The findings of one file with no project around it."""
-    project = Project(Path("/nonexistent-rulvar-root"), config or Config(), [])
-    name = path if path.endswith((".py", ".jsonl")) else f"{path}.py"
-    project.set_text(name, text)
-    found = project.check_file(name)
-    return found if name == path else [_renamed(item, path) for item in found]
-
-
-def _renamed(item: Diagnostic, path: str) -> Diagnostic:
-    return replace(item, path=path)
-
-
-def lint_paths(
-    paths: Iterable[str | Path], root: Path | None = None, config: Config | None = None
-) -> list[Diagnostic]:
-    """The findings of files and folders in the project at `root` (the current folder if not
-    given).
-    """
-    return Project(root or Path.cwd(), config).check(paths)

@@ -108,8 +108,9 @@ class Workspace:
     def forget(self, path: str, *, structure: bool) -> None:
         """A file changed; with `structure`, one came or went."""
         source = self._sources.pop(path, None)
-        if source is not None and path in self.overlays:
-            self._edited[path] = source
+        parsed = source.last_parsed() if source is not None else None
+        if parsed is not None and path in self.overlays:
+            self._edited[path] = parsed
         self._imports.pop(path, None)
         self._marks.pop(path, None)
         if structure:
@@ -130,8 +131,11 @@ class Workspace:
             if data is None:
                 try:
                     data = (self.root / path).read_bytes()
-                except OSError:
+                except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                     return None
+                except OSError as err:
+                    found = self._sources[path] = Source.unreadable(path, err.strerror or str(err))
+                    return found
             found = self._sources[path] = Source(path, data, self._edited.pop(path, None))
         return found
 
@@ -139,6 +143,11 @@ class Workspace:
         """The bytes of a file; none if it cannot be read."""
         source = self.source(path)
         return source.data if source is not None else b""
+
+    def is_unreadable(self, path: str) -> bool:
+        """Whether there is a file that cannot be read."""
+        source = self._sources.get(path)
+        return source is not None and source.is_unreadable
 
     def release(self, path: str) -> None:
         """Forget the tree of a file."""
@@ -154,7 +163,7 @@ class Workspace:
         if found is None:
             data = self.data(path)
             rulvar = _MARKS[0] in data
-            found = self._marks[path] = (rulvar or _MARKS[1] in data, rulvar)
+            found = self._marks[path] = (rulvar or _MARKS[1] in data or self.is_unreadable(path), rulvar)
         return found
 
     def is_marked(self, path: str) -> bool:

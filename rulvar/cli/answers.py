@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.arguments import json_argument, loose_value
 from rulvar.cli.driving import interruptible
+from rulvar.cli.printable import clip
 from rulvar.cli.terminal import Terminal
 from rulvar.errors import ConfigError, ResolutionError
 
@@ -22,6 +23,7 @@ __all__ = ["answer_value", "ask_pending", "is_approval"]
 _YES = frozenset({"y", "yes", "true"})
 _NO = frozenset({"n", "no", "false"})
 _MOST_CHOICES = 20
+_LONGEST_SHOWN = 60
 
 
 def is_approval(key: str) -> bool:
@@ -33,16 +35,17 @@ def answer_value(text: str, pending: Pending) -> Any:
     """Return the value that a typed text means for a wait.
 
     ``@FILE`` and ``-`` are read as JSON. A wait for a text takes the text, one for a yes or no takes
-    ``yes`` and ``no``, an approval takes ``allow`` and ``deny [reason]``; else JSON is read as JSON,
-    and what is no JSON is a text.
+    ``yes`` and ``no``, an approval takes ``allow`` and ``deny [reason]`` and nothing else; else JSON is
+    read as JSON, and what is no JSON is a text.
 
     Raises:
-        ConfigError: a file cannot be read.
+        ConfigError: a file cannot be read, or the text is no answer to an approval.
     """
-    if text == "-" or text.startswith("@"):
-        return json_argument(text, "value")
+    is_reference = text == "-" or text.startswith("@")
     if is_approval(pending.key):
-        return _approval(text)
+        return _decision(json_argument(text, "value")) if is_reference else _approval(text)
+    if is_reference:
+        return json_argument(text, "value")
     schema = pending.schema if isinstance(pending.schema, Mapping) else {}
     choices = schema.get("enum")
     if isinstance(choices, list) and text in choices:
@@ -114,14 +117,29 @@ def _expectation(item: Pending) -> str:
     return f"JSON that fits {json.dumps(schema, ensure_ascii=False)}"
 
 
-def _approval(text: str) -> Any:
-    word, _, reason = text.strip().partition(" ")
-    decision = word.rstrip(":,").lower()
-    if decision in _YES | {"allow"}:
+def _approval(text: str) -> dict[str, str]:
+    word, _, rest = text.strip().partition(" ")
+    decision, rest = word.rstrip(":,").lower(), rest.strip()
+    if decision in _YES | {"allow"} and not rest:
         return {"decision": "allow"}
     if decision in _NO | {"deny"}:
-        return {"decision": "deny", "reason": reason.strip()} if reason.strip() else {"decision": "deny"}
-    return loose_value(text)
+        return {"decision": "deny", "reason": rest} if rest else {"decision": "deny"}
+    return _decision(loose_value(text))
+
+
+def _decision(value: Any) -> dict[str, str]:
+    """Return a value that decides an approval; it is final, so nothing is guessed."""
+    if isinstance(value, dict) and value.get("decision") in ("allow", "deny"):
+        if set(value) == {"decision"}:
+            return value
+        if set(value) == {"decision", "reason"} and isinstance(value["reason"], str):
+            return value
+    shown = clip(json.dumps(value, ensure_ascii=False), _LONGEST_SHOWN)
+    raise ConfigError(
+        f"{shown} does not answer an approval: write allow (or yes), deny (or no) and why if you like, "
+        'or {"decision": "allow" | "deny", "reason": "..."}; the wait stays open',
+        data={"field": "VALUE"},
+    )
 
 
 def _read_line(terminal: Terminal) -> str | None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rulvar.cli.terminal import told_as_lost
 from rulvar.errors import ConfigError, SchemaError
 
 __all__ = [
@@ -37,6 +38,13 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help; argparse itself would not say when that fails."""
+        stream = sys.stdout if file is None else file
+        with told_as_lost():
+            stream.write(self.format_help())
+            stream.flush()
+
     def error(self, message: str) -> NoReturn:
         """Refuse a command line.
 
@@ -54,7 +62,10 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add ``--store``."""
     parser.add_argument(
-        "--store", metavar="DIR", help="folder of the runs (default: store in [tool.rulvar], else .rulvar)"
+        "--store",
+        metavar="STORE",
+        help="where the runs are: a folder, a SQLite file (runs.db, sqlite:///PATH), postgresql://..., module:name, "
+        "or $VARIABLE (default: store in [tool.rulvar], else the engine's own, else .rulvar)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Checks one run of a folder: its journal's bytes and order, its operations, its meta row.
+"""Checks one run of a store: its journal's bytes and order, its operations, its meta row.
 
 A *problem* is something that should not be: damage, a broken order, a meta row that contradicts the
 journal. A *note* is the trace of a crash or of a wait, which a resume takes up.
@@ -10,24 +10,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rulvar.cli.catalogue import meta_of
+from rulvar.cli.catalogue import meta_of, run_ids
 from rulvar.cli.journals import last_settle, open_waits
+from rulvar.cli.stores import Runs
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ports.clock import iso_ms
-from rulvar.errors import JournalOrderViolation, RulvarError
+from rulvar.errors import ConfigError, JournalOrderViolation, StoreError
 from rulvar.kernel.keys import SUPPORTED_HASH_VERSIONS
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, segment_of
 from rulvar.stores.bundle import is_blob_name
 from rulvar.stores.journal_lines import read_journal_lines
+from rulvar.stores.jsonl import JsonlFileStore
+from rulvar.stores.refs import refs_of
 
 if TYPE_CHECKING:
-    from rulvar.contracts.ports.store import RunMeta
-    from rulvar.stores.jsonl import JsonlFileStore
+    from rulvar.contracts.ports.store import JournalStore, RunMeta
 
 __all__ = ["Audit", "Finding", "audit_run", "repair_run"]
 
 _CLOSED_BY_REF = frozenset({"agent", "step", "child", "resolution", "abandon"})
-_MOST_SHOWN = 5
+_DAMAGE = (JournalOrderViolation, ConfigError, StoreError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Audit:
         return tuple(finding for finding in self.findings if finding.level == "problem")
 
 
-async def audit_run(store: JsonlFileStore, run_id: str) -> Audit:
+async def audit_run(runs: Runs, run_id: str) -> Audit:
     """Check one run; nothing is written.
 
     Raises:
@@ -78,14 +80,44 @@ async def audit_run(store: JsonlFileStore, run_id: str) -> Audit:
         OSError: a file cannot be read.
     """
     findings: list[Finding] = []
-    path = store.directory / f"{run_id}.jsonl"
-    meta = await _meta(store, run_id, findings)
-    data = path.read_bytes() if path.exists() else b""
+    meta = await _meta(runs.journal, run_id, findings)
     try:
-        lines = read_journal_lines(data, str(path))
-    except JournalOrderViolation as error:
+        entries = await _entries(runs.journal, run_id, findings)
+    except _DAMAGE as error:
+        if error.retryable:
+            raise
         findings.append(Finding("problem", "unreadable-line", error.message))
         return Audit(run_id, tuple(findings))
+    findings.extend(_order(entries))
+    findings.extend(_versions(entries))
+    findings.extend(_operations(entries))
+    findings.extend(await _transcripts(runs, run_id, entries))
+    healed = _healed_meta(run_id, meta, entries, findings)
+    return Audit(run_id, tuple(findings), healed)
+
+
+async def repair_run(runs: Runs, audit: Audit) -> None:
+    """Do what the findings say can be done.
+
+    Raises:
+        LeaseHeldError: somebody drives the run.
+    """
+    store = runs.journal
+    kinds = {finding.kind for finding in audit.findings if finding.repair is not None}
+    if "torn-tail" in kinds and isinstance(store, JsonlFileStore):
+        mending = type(store)(store.directory, repair_on_load=True)
+        await mending.load(audit.run_id)
+    if audit.healed_meta is not None:
+        await store.save_meta(audit.run_id, audit.healed_meta)
+
+
+async def _entries(store: JournalStore, run_id: str, findings: list[Finding]) -> list[JournalEntry]:
+    """Return a run's entries; of a folder, the bytes themselves are looked at."""
+    if not isinstance(store, JsonlFileStore):
+        return await store.load(run_id)
+    path = store.directory / f"{run_id}.jsonl"
+    data = path.read_bytes() if path.exists() else b""
+    lines = read_journal_lines(data, str(path))
     if lines.torn:
         kept = lines.salvaged.count(b"\n")
         salvaged = f"; {kept} whole entries in it are kept" if kept else ""
@@ -97,32 +129,16 @@ async def audit_run(store: JsonlFileStore, run_id: str) -> Audit:
                 repair="rewrite the journal without them",
             )
         )
-    entries = lines.entries
-    findings.extend(_order(entries))
-    findings.extend(_versions(entries))
-    findings.extend(_operations(entries))
-    findings.extend(_transcripts(store, entries))
-    healed = _healed_meta(run_id, meta, entries, findings)
-    return Audit(run_id, tuple(findings), healed)
+    return lines.entries
 
 
-async def repair_run(store: JsonlFileStore, audit: Audit) -> None:
-    """Do what the findings say can be done."""
-    kinds = {finding.kind for finding in audit.findings if finding.repair is not None}
-    if "torn-tail" in kinds:
-        mending = type(store)(store.directory, repair_on_load=True)
-        await mending.load(audit.run_id)
-    if audit.healed_meta is not None:
-        await store.save_meta(audit.run_id, audit.healed_meta)
-
-
-async def _meta(store: JsonlFileStore, run_id: str, findings: list[Finding]) -> RunMeta | None:
+async def _meta(store: JournalStore, run_id: str, findings: list[Finding]) -> RunMeta | None:
     try:
         meta = await meta_of(store, run_id)
     except JournalOrderViolation:
         meta = {}  # reported with the journal
-    except RulvarError as error:
-        if not (store.directory / f"{run_id}.meta.json").exists():
+    except (ConfigError, StoreError) as error:
+        if error.retryable or run_id not in await run_ids(store):
             raise
         findings.append(
             Finding("problem", "unreadable-meta", error.message, repair="write it anew from the journal")
@@ -205,16 +221,21 @@ def _operations(entries: Sequence[JournalEntry]) -> Iterator[Finding]:
         yield Finding("note", "open-wait", f"waits for {wait.key!r}", wait.entry_ref)
 
 
-def _transcripts(store: JsonlFileStore, entries: Sequence[JournalEntry]) -> Iterator[Finding]:
+async def _transcripts(runs: Runs, run_id: str, entries: Sequence[JournalEntry]) -> list[Finding]:
+    """Find the transcripts that are named and are not there."""
+    findings = []
+    there = set(await refs_of(runs.transcripts, run_id, []))
     for entry in entries:
         if b'"transcriptRef"' not in entry.line:
             continue
         ref = entry.to_wire().get("transcriptRef")
         if not isinstance(ref, str) or not is_blob_name(ref):
             message = f"entry {entry.seq}: {ref!r} is no name of a transcript"
-            yield Finding("problem", "transcript-name", message, entry.seq)
-        elif not (store.transcripts.directory / f"{ref}.bin").exists():
-            yield Finding("note", "no-transcript", f"transcript {ref} is not in the store", entry.seq)
+            findings.append(Finding("problem", "transcript-name", message, entry.seq))
+        elif ref not in there and await runs.transcripts.get(ref) is None:
+            message = f"transcript {ref} is not in the store"
+            findings.append(Finding("note", "no-transcript", message, entry.seq))
+    return findings
 
 
 def _healed_meta(

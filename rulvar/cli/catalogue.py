@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rulvar.contracts.ids import check_run_id
-from rulvar.errors import ConfigError, RulvarError, RunNotFoundError
+from rulvar.cli.stores import name_of_store
+from rulvar.contracts.ids import check_run_id, is_run_id
+from rulvar.errors import RulvarError, RunNotFoundError, StoreError
+from rulvar.stores.jsonl import JsonlFileStore
 
 if TYPE_CHECKING:
     from rulvar.contracts.entries import JournalEntry
     from rulvar.contracts.ports.store import JournalStore, RunMeta
-    from rulvar.stores.jsonl import JsonlFileStore
 
 __all__ = ["Listed", "journal_of", "list_runs", "meta_of", "run_ids"]
-
-_META, _JOURNAL = ".meta.json", ".jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +28,43 @@ class Listed:
     problem: str | None = None
 
 
-def run_ids(store: JsonlFileStore) -> list[str]:
-    """Return the ids of the runs in a folder, in order; a file whose name is no run id is passed over."""
-    names = set()
-    for path in store.directory.iterdir():
-        for suffix in (_META, _JOURNAL):
-            if path.name.endswith(suffix):
-                names.add(path.name.removesuffix(suffix))
-    return sorted(name for name in names if _is_run_id(name))
+async def run_ids(store: JournalStore) -> list[str]:
+    """Return the ids of the runs of a store, in order; a store that cannot tell lists its meta rows."""
+    listing = getattr(store, "run_ids", None)
+    if callable(listing):
+        found: list[str] = await listing()
+        return found
+    rows = await store.list_runs()
+    return [str(row["runId"]) for row in rows if is_run_id(str(row.get("runId")))]
 
 
-async def list_runs(store: JsonlFileStore) -> list[Listed]:
-    """Return every run of a folder."""
-    listed = []
-    for run_id in run_ids(store):
+async def list_runs(store: JournalStore) -> list[Listed]:
+    """Return every run of a store.
+
+    Raises:
+        StoreError: the store cannot be reached.
+    """
+    rows: dict[str, RunMeta] = {}
+    if isinstance(store, JsonlFileStore):  # a row is of the run that its file is named after
+        return [await _listed(store, run_id, None) for run_id in await run_ids(store)]
+    try:
+        rows = {str(row.get("runId")): row for row in await store.list_runs()}
+    except StoreError as error:
+        if error.retryable:
+            raise
+        # one that is damaged: they are read one by one
+    except (RulvarError, OSError):
+        pass
+    return [await _listed(store, run_id, rows.get(run_id)) for run_id in await run_ids(store)]
+
+
+async def _listed(store: JournalStore, run_id: str, meta: RunMeta | None) -> Listed:
+    if meta is None:
         try:
             meta = await store.load_meta(run_id)
         except (RulvarError, OSError) as error:
-            listed.append(Listed(run_id, {}, str(error)))
-            continue
-        problem = None if meta is not None else "there is a journal and no meta row"
-        listed.append(Listed(run_id, meta or {}, problem))
-    return listed
+            return Listed(run_id, {}, str(error))
+    return Listed(run_id, meta or {}, None if meta is not None else "there is a journal and no meta row")
 
 
 async def meta_of(store: JournalStore, run_id: str) -> RunMeta:
@@ -62,7 +76,7 @@ async def meta_of(store: JournalStore, run_id: str) -> RunMeta:
     """
     meta = await store.load_meta(check_run_id(run_id))
     if meta is None and not await store.load(run_id):
-        raise RunNotFoundError(_not_found(store, run_id), data={"runId": run_id})
+        raise await _not_found(store, run_id)
     return meta or {}
 
 
@@ -76,24 +90,12 @@ async def journal_of(store: JournalStore, run_id: str) -> tuple[RunMeta, list[Jo
     entries = await store.load(check_run_id(run_id))
     meta = await store.load_meta(run_id)
     if meta is None and not entries:
-        raise RunNotFoundError(_not_found(store, run_id), data={"runId": run_id})
+        raise await _not_found(store, run_id)
     return meta or {}, entries
 
 
-def _not_found(store: JournalStore, run_id: str) -> str:
-    from rulvar.stores.jsonl import JsonlFileStore
-
-    if not isinstance(store, JsonlFileStore):
-        return f"no run {run_id!r} in the store"
-    known = run_ids(store) if store.directory.is_dir() else []
-    near: Sequence[str] = difflib.get_close_matches(run_id, known, 1)
+async def _not_found(store: JournalStore, run_id: str) -> RunNotFoundError:
+    near: Sequence[str] = difflib.get_close_matches(run_id, await run_ids(store), 1)
     hint = f"did you mean {near[0]!r}?" if near else "rulvar runs ls lists them"
-    return f"no run {run_id!r} in {store.directory}; {hint}"
-
-
-def _is_run_id(name: str) -> bool:
-    try:
-        check_run_id(name)
-    except ConfigError:
-        return False
-    return True
+    where = name_of_store(store)
+    return RunNotFoundError(f"no run {run_id!r} in {where}; {hint}", data={"runId": run_id})

@@ -6,6 +6,7 @@ own start.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ TRACEBACK = "RULVAR_TRACEBACK"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 ok, 1 failed, 2 usage, 3 waiting for an answer."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _open_closed_streams()
     try:
         if words[:1] in (["--version"], ["-V"]):
             from rulvar.cli.version import installed_version
@@ -37,24 +39,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except BrokenPipeError:
         # whoever read has seen enough; nothing more can be said, not even while Python ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _discard(1)
         return BROKEN_PIPE
+    except OSError as error:
+        _discard(1)
+        with contextlib.suppress(OSError, ValueError):
+            print(f"rulvar: error: stdout: {error.strerror or error}", file=sys.stderr, flush=True)
+        return USAGE
+
+
+def _open_closed_streams() -> None:
+    """Put something in the place of standard streams that are closed.
+
+    A file that is opened later would get their number otherwise, and be written to as if it were the
+    stream. What stands for a closed stdout refuses to be written.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        try:
+            os.fstat(number)
+        except OSError:
+            kind = os.O_WRONLY if number == 2 else os.O_RDONLY
+            opened = os.open(os.devnull, kind)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+        setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def _discard(number: int) -> None:
+    """Let what is left to be written to a stream go nowhere."""
+    with contextlib.suppress(OSError):
+        opened = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(opened, number)
+        os.close(opened)
 
 
 def _dispatch(words: list[str]) -> int:
-    from rulvar.cli.terminal import Terminal
-    from rulvar.cli.verbs import find_verb, show_help
+    from rulvar.cli.terminal import OutputLostError, Terminal
+    from rulvar.cli.verbs import find_verb, is_help, show_help
 
     terminal = Terminal(json_output="--json" in words)
     try:
-        if not words or words[0] in ("-h", "--help", "help"):
+        if is_help(words):
             return show_help(terminal, words)
         verb, rest = find_verb(words)
         return verb.run(rest, terminal)
     except KeyboardInterrupt:
         terminal.say("rulvar: interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, OutputLostError):
         raise
     except Exception as error:
         if os.environ.get(TRACEBACK):
@@ -74,9 +109,9 @@ def _complain(error: Exception, terminal: Terminal) -> int:
     else:
         message = f"internal error: {type(error).__name__}: {error}; set {TRACEBACK}=1 to see where"
         wire = {"code": "internal", "message": message}
+    terminal.say("rulvar: ", ("error: ", "red"), wire["message"])
     if terminal.json_output:
         terminal.document({"error": wire})
-    terminal.say("rulvar: ", ("error: ", "red"), wire["message"])
     return USAGE
 
 

@@ -48,7 +48,7 @@ def refuse_without_minimizing(options: argparse.Namespace) -> None:
     Raises:
         ConfigError: names the option.
     """
-    for name in ("blank", "redact", "args", "arg", "config", "workflow"):
+    for name in ("blank", "redact", "args", "arg", "workflow"):
         if getattr(options, name):
             shown = "WORKFLOW" if name == "workflow" else f"--{name}"
             raise ConfigError(f"{shown} goes with --minimize", data={"field": shown})

@@ -6,7 +6,6 @@ Finding it runs no code of the project. The nearest folder upward that has eithe
 from __future__ import annotations
 
 import difflib
-import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -40,10 +39,10 @@ class Project:
     module: Path | None = None
 
     @property
-    def store(self) -> Path | None:
-        """The folder of runs that is configured."""
-        named = self.settings.get("store")
-        return None if named is None else self.root / os.path.expanduser(named)
+    def store(self) -> str | None:
+        """Where runs are kept, as it is configured; see ``cli/stores.py``."""
+        named: str | None = self.settings.get("store")
+        return named
 
 
 def find_project(start: Path) -> Project:

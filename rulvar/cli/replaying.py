@@ -79,6 +79,7 @@ class ReplayReport:
             "recordedStatus": self.recorded_status,
             "value": outcome.value,
             "error": None if outcome.error is None else outcome.error.to_wire(),
+            "raised": None if outcome.raised is None else outcome.raised.to_wire(),
             "pending": [item.to_wire() for item in outcome.pending],
             "preview": preview_document(self.preview),
             "divergence": self.divergence,

@@ -17,7 +17,7 @@ from typing import Any, Literal, TextIO
 
 from rulvar.cli.printable import clip, display_width, printable
 
-__all__ = ["Part", "Style", "Terminal", "json_text"]
+__all__ = ["OutputLostError", "Part", "Style", "Terminal", "json_text", "told_as_lost"]
 
 Style = Literal["", "bold", "dim", "red", "green", "yellow", "cyan"]
 Part = str | tuple[str, Style]
@@ -26,8 +26,14 @@ _ERASE_LINE = "\r\x1b[2K"
 _NARROWEST = 20
 
 
+class OutputLostError(OSError):
+    """The result cannot be written to stdout: it is closed, or its device is full."""
+
+
 class Terminal:
     """The streams of one command.
+
+    What cannot be written to stderr is dropped: nobody is there to be told, and the result counts.
 
     Args:
         json_output: stdout carries one JSON document and nothing else: what user code prints there
@@ -80,22 +86,25 @@ class Terminal:
 
     def document(self, value: Any) -> None:
         """Write the JSON document that is the whole result."""
-        self.stdout.write(json_text(value) + "\n")
-        self.stdout.flush()
+        self._put(self.stdout, json_text(value) + "\n")
+
+    def out_bytes(self, data: bytes) -> None:
+        """Write bytes that are the whole result."""
+        with told_as_lost():
+            self.stdout.buffer.write(data)
+            self.stdout.buffer.flush()
 
     def status(self, *parts: Part) -> None:
         """Redraw the line at the bottom that says what is under way; any other line removes it."""
         if self.shows_progress:
-            self.stderr.write(_ERASE_LINE + self._render(self.stderr, parts, self.width - 1))
-            self.stderr.flush()
+            self._put(self.stderr, _ERASE_LINE + self._render(self.stderr, parts, self.width - 1))
             self._has_status = True
 
     def clear_status(self) -> None:
         """Remove that line."""
         if self._has_status:
             self._has_status = False
-            self.stderr.write(_ERASE_LINE)
-            self.stderr.flush()
+            self._put(self.stderr, _ERASE_LINE)
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[Part]], *, flexible: int = -1) -> None:
         """Write a table to the result.
@@ -146,8 +155,19 @@ class Terminal:
 
     def _write(self, stream: TextIO, parts: Sequence[Part]) -> None:
         self.clear_status()
-        stream.write(self._render(stream, parts, None).rstrip(" ") + "\n")
-        stream.flush()
+        self._put(stream, self._render(stream, parts, None).rstrip(" ") + "\n")
+
+    def _put(self, stream: TextIO, text: str) -> None:
+        if stream is self.stderr:
+            try:
+                stream.write(text)
+                stream.flush()
+            except (OSError, ValueError):
+                _discard(stream)
+            return
+        with told_as_lost():
+            stream.write(text)
+            stream.flush()
 
     def _render(self, stream: TextIO, parts: Sequence[Part], width: int | None) -> str:
         colours = self._colours.get(id(stream), False)
@@ -164,6 +184,26 @@ class Terminal:
 def json_text(value: Any) -> str:
     """Return JSON text in plain ASCII: safe in a terminal, and readable by anything."""
     return json.dumps(value, ensure_ascii=True, indent=2).replace("\x7f", "\\u007f")
+
+
+@contextlib.contextmanager
+def told_as_lost() -> Iterator[None]:
+    """Turn what goes wrong while stdout is written into OutputLostError; a broken pipe stays one."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputLostError(error.errno, error.strerror) from error
+
+
+def _discard(stream: TextIO) -> None:
+    """Let what a stream still holds go nowhere, so that Python does not stumble over it at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        number = stream.fileno()
+        opened = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(opened, number)
+        os.close(opened)
 
 
 def _cell(part: Part) -> tuple[str, Style]:

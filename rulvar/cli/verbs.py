@@ -18,7 +18,7 @@ from rulvar.errors import ConfigError
 if TYPE_CHECKING:
     from rulvar.cli.terminal import Part, Terminal
 
-__all__ = ["VERBS", "Verb", "find_verb", "show_help"]
+__all__ = ["VERBS", "Verb", "find_verb", "is_help", "show_help"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,8 @@ VERBS: tuple[Verb, ...] = (
     _own("run", "run", "start a run of a workflow"),
     _own("resume", "resume", "continue a run: finished calls are served from its journal"),
     _own("answer", "answer", "answer what a run waits for"),
+    _own("cancel", "cancel", "cancel a run that waits, or that workers drive"),
+    _own("worker", "worker", "drive runs that were handed to a queue"),
     _own("replay", "replay", "replay a run strictly: no live call, nothing written"),
     _own("runs ls", "runs_ls", "list the runs of a store"),
     _own("runs audit", "runs_audit", "check journals and meta rows; --repair mends what can be mended"),
@@ -75,6 +77,8 @@ VERBS: tuple[Verb, ...] = (
     _own("version", "version", "print versions"),
 )
 
+_HELP = ("-h", "--help", "help")
+
 
 def find_verb(words: Sequence[str]) -> tuple[Verb, list[str]]:
     """Return the verb that a command line starts with, and the words behind it.
@@ -88,6 +92,10 @@ def find_verb(words: Sequence[str]) -> tuple[Verb, list[str]]:
         if verb is not None:
             return verb, list(words[count:])
     group = [verb.name for verb in VERBS if verb.name.startswith(f"{words[0]} ")]
+    if group and len(words) > 1:
+        near = difflib.get_close_matches(words[1], [name.partition(" ")[2] for name in group], 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(group)}"
+        raise ConfigError(f"no such verb: {' '.join(words[:2])!r}; {hint}", data={"field": "verb"})
     if group:
         raise ConfigError(f"{words[0]}: say what: {', '.join(group)}", data={"field": "verb"})
     near = difflib.get_close_matches(words[0], by_name, 1)
@@ -95,20 +103,37 @@ def find_verb(words: Sequence[str]) -> tuple[Verb, list[str]]:
     raise ConfigError(f"no such verb: {words[0]!r}; {hint}", data={"field": "verb"})
 
 
+def is_help(words: Sequence[str]) -> bool:
+    """Whether a command line asks for help on all verbs, or on a group of them."""
+    if not words or words[0] in _HELP:
+        return True
+    return len(words) == 2 and words[1] in _HELP[:2] and _is_group(words[0])
+
+
 def show_help(terminal: Terminal, words: Sequence[str]) -> int:
-    """Print the verbs, or the help of one; without any word that is a usage error."""
-    if words[:1] == ["help"] and len(words) > 1:
-        verb, _ = find_verb(words[1:])
+    """Print the verbs, a group of them, or the help of one; without any word that is a usage error."""
+    named = [word for word in words if word not in _HELP]
+    if named and not (len(named) == 1 and _is_group(named[0])):
+        verb, _ = find_verb(named)
         return verb.run(["--help"], terminal)
+    group = f"{named[0]} " if named else ""
     write = terminal.out if words else terminal.say
     lines: list[tuple[Part, ...]] = [
-        ("usage: rulvar VERB ...",),
+        (f"usage: rulvar {group}VERB ...",),
         ("",),
-        *((("  ", (f"{verb.name:<18}", "bold"), verb.summary)) for verb in VERBS),
+        *(
+            (("  ", (f"{verb.name:<18}", "bold"), verb.summary))
+            for verb in VERBS
+            if verb.name.startswith(group)
+        ),
         ("",),
-        ("rulvar VERB --help says more. Every verb takes --json.",),
+        (f"rulvar {group}VERB --help says more. Every verb takes --json.",),
         ("exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 waiting for an answer",),
     ]
     for line in lines:
         write(*line)
     return OK if words else USAGE
+
+
+def _is_group(word: str) -> bool:
+    return any(verb.name.startswith(f"{word} ") for verb in VERBS)

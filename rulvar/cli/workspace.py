@@ -6,19 +6,28 @@ import argparse
 import contextlib
 import inspect
 import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.project import DEFAULT_STORE, Project, find_project
 from rulvar.cli.references import is_reference, load_module, load_reference
+from rulvar.cli.stores import (
+    FolderPlace,
+    Place,
+    Runs,
+    close_store,
+    name_of_store,
+    named_place,
+    transcripts_beside,
+)
 from rulvar.errors import ConfigError
 
 if TYPE_CHECKING:
     from rulvar.contracts.ports.store import RunMeta
     from rulvar.engine.engine import Engine
     from rulvar.engine.workflow import Workflow
-    from rulvar.stores.jsonl import JsonlFileStore
 
 __all__ = ["Workspace"]
 
@@ -46,56 +55,62 @@ class Workspace:
 
     # -- the store -----------------------------------------------------------------------
 
-    def existing_store(self, *, repair: bool = False) -> JsonlFileStore:
-        """Open the store for a look; no code of the project is run.
+    @contextlib.asynccontextmanager
+    async def runs(self, *, writes: bool = False) -> AsyncIterator[Runs]:
+        """Open the store without starting or resuming a run, and close it afterwards.
+
+        It is ``--store``, or the configured one. Only where neither is named and the project has an engine
+        of its own, code of the project is run: the engine is what names the store then.
 
         Args:
-            repair: whether a torn journal is rewritten when it is read.
+            writes: the store is made where there is none yet.
 
         Raises:
-            ConfigError: there is no such folder.
+            ConfigError: there is no store, or the engine that names it cannot be made.
         """
-        path = self._store_path()
-        if not path.is_dir():
-            raise ConfigError(self._no_store(path), data={"field": "store", "file": str(path)})
-        return _open(path, repair=repair)
+        place = self._named_place()
+        if place is None and self._has_engine:
+            from rulvar.stores.memory import InMemoryStore
 
-    def store_to_write(self) -> JsonlFileStore:
-        """Open the store for a run; its folder is made with the first run.
+            with contextlib.redirect_stdout(sys.stderr):  # the result is not the project's to write
+                engine = await self._engine_for_its_store()
+            async with engine:
+                if not isinstance(engine.store, InMemoryStore):
+                    yield Runs(engine.store, engine.transcripts, name_of_store(engine.store), engine)
+                    return
+        place = place or self._default_place()
+        with contextlib.redirect_stdout(sys.stderr):
+            store = place.open_to_write() if writes else place.open_existing(repair=False)
+        try:
+            yield Runs(store, transcripts_beside(store), name_of_store(store))
+        finally:
+            await close_store(store)
 
-        Raises:
-            ConfigError: the folder cannot be made or written.
-        """
-        path = self._store_path()
-        existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-        if not existing.is_dir():
-            raise ConfigError(
-                f"store {path}: {existing} is a file; pass --store DIR",
-                data={"field": "store", "file": str(path)},
-            )
-        if not os.access(existing, os.W_OK | os.X_OK):
-            raise ConfigError(
-                f"store {path}: this user may not write in {existing}; pass --store DIR",
-                data={"field": "store", "file": str(path)},
-            )
-        return _open(path, repair=True)
-
-    def _store_path(self) -> Path:
+    def _named_place(self) -> Place | None:
+        """Return the store that the command line or the configuration names."""
         if self._store is not None:
-            if "://" in self._store or not self._store.strip():
-                raise ConfigError(f"--store {self._store!r}: expected a folder", data={"field": "--store"})
-            return Path(os.path.expanduser(self._store))
-        return self.project.store or self.project.root / DEFAULT_STORE
+            return named_place(self._store, Path(), "--store", lambda: None)
+        if self.project.store is not None:
+            what = f"{self.project.file}: tool.rulvar.store"
+            return named_place(self.project.store, self.project.root, what, self._check_owner)
+        return None
 
-    def _no_store(self, path: Path) -> str:
-        if path.exists():
-            return f"store {path}: not a folder; pass --store DIR"
-        if self._store is not None:
-            return f"store {path}: no such folder"
-        hint = "pass --store DIR, or set store in [tool.rulvar]"
-        if self.project.module is not None and self.project.store is None:
-            hint += f" ({self.project.module.name} is not run just to look)"
-        return f"store {path}: no such folder; {hint}"
+    def _default_place(self) -> Place:
+        hint = "pass --store, or set store in [tool.rulvar]"
+        return FolderPlace(self.project.root / DEFAULT_STORE, hint)
+
+    async def _engine_for_its_store(self) -> Engine:
+        try:
+            engine = await self._make_engine()
+        except ConfigError as error:
+            raise ConfigError(
+                f"{error.message} (the engine was asked for its store; with --store, or store in [tool.rulvar], "
+                "it is not made for a look)",
+                data=error.data,
+            ) from None
+        if hasattr(engine.store, "repair_on_load"):
+            engine.store.repair_on_load = False  # a look leaves a torn journal as it is
+        return engine
 
     # -- the engine ----------------------------------------------------------------------
 
@@ -116,17 +131,17 @@ class Workspace:
         Raises:
             ConfigError: the configuration is wrong, what it names cannot be loaded, or there is no store.
         """
-        from rulvar.engine.options import transcripts_of
         from rulvar.stores.memory import InMemoryStore
 
         engine = await self._make_engine()
-        named = self._store is not None or self.project.store is not None
+        place = self._named_place()
         if in_memory:
             engine.store = InMemoryStore()
-            engine.transcripts = transcripts_of(engine.store)
-        elif named or isinstance(engine.store, InMemoryStore):
-            store = self.store_to_write() if starts else self.existing_store(repair=writes)
-            engine.store, engine.transcripts = store, transcripts_of(store)
+            engine.transcripts = transcripts_beside(engine.store)
+        elif place is not None or isinstance(engine.store, InMemoryStore):
+            place = place or self._default_place()
+            store = place.open_to_write() if starts else place.open_existing(repair=writes)
+            engine.store, engine.transcripts = store, transcripts_beside(store)
         async with engine:
             yield engine
 
@@ -184,6 +199,12 @@ class Workspace:
             raise ConfigError(
                 f"{what}: {name}() failed: {type(error).__name__}: {error}", data={"field": what}
             ) from error
+
+    @property
+    def _has_engine(self) -> bool:
+        """Whether code of the project makes the engine."""
+        is_named = self._config is not None or self.project.settings.get("engine") is not None
+        return is_named or self.project.module is not None
 
     def _engine_reference(self) -> tuple[str, Any] | None:
         if self._config is not None:
@@ -290,9 +311,3 @@ class Workspace:
 
 def _article(name: str) -> str:
     return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
-
-
-def _open(path: Path, *, repair: bool) -> JsonlFileStore:
-    from rulvar.stores.jsonl import JsonlFileStore
-
-    return JsonlFileStore(path, repair_on_load=repair)

@@ -111,15 +111,22 @@ class Receipt:
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Receipt:
-        """Make a receipt of its JSON object."""
-        return cls(
-            call_id=wire["callId"],
-            tool_id=wire["toolId"],
-            execution=wire["execution"],
-            disclosure=wire["disclosure"],
-            spent_micros=wire.get("spentMicros", 0),
-            reserved_micros=wire.get("reservedMicros", 0),
-        )
+        """Make a receipt of its JSON object.
+
+        Raises:
+            ConfigError: it is none; names what is missing.
+        """
+        try:
+            return cls(
+                call_id=wire["callId"],
+                tool_id=wire["toolId"],
+                execution=wire["execution"],
+                disclosure=wire["disclosure"],
+                spent_micros=wire.get("spentMicros", 0),
+                reserved_micros=wire.get("reservedMicros", 0),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise _refused("receipt", f"not one of a tool call ({error})") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

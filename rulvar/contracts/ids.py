@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from rulvar.errors import ConfigError
 
-__all__ = ["UlidSource", "check_run_id", "encode_ulid"]
+__all__ = ["UlidSource", "check_run_id", "encode_ulid", "is_run_id"]
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
@@ -56,3 +56,12 @@ def check_run_id(run_id: object) -> str:
         f"run_id {run_id!r}: use 1 to 200 characters of A-Z a-z 0-9 . _ - (and not '.' or '..')",
         data={"field": "run_id"},
     )
+
+
+def is_run_id(text: str) -> bool:
+    """Whether ``check_run_id`` takes a text."""
+    try:
+        check_run_id(text)
+    except ConfigError:
+        return False
+    return True

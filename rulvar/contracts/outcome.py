@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, cast
 
 from rulvar.contracts.stream import WireError
+from rulvar.contracts.type_variables import Value
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import RunFailedError
 
@@ -112,12 +113,13 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Generic[Value]):
     """How an execution segment of a run ended. It is awaited, never raised.
 
     Attributes:
         status: ok, error, cancelled, exhausted, suspended, blocked or outcome_unknown.
-        value: what the workflow returned, as JSON; None unless status is ok.
+        value: what the workflow returned, as JSON; None unless status is ok. Its type is the workflow's,
+            for what JSON has: of a model it is the JSON object.
         error: what ended the run, when it did not end ok.
         raised: the exception behind the error, and the line of the workflow's code that raised it; known to
             the segment that saw it, and not journaled.
@@ -128,7 +130,7 @@ class Outcome:
     """
 
     status: RunStatus
-    value: Any = None
+    value: Value | None = None
     error: WireError | None = None
     raised: Raised | None = field(default=None, compare=False)
     cost: CostReport = field(default_factory=CostReport)
@@ -136,14 +138,14 @@ class Outcome:
     dropped: tuple[Dropped, ...] = ()
     pending: tuple[Pending, ...] = ()
 
-    def unwrap(self) -> Any:
-        """Return the value of a run that ended ok.
+    def unwrap(self) -> Value:
+        """Return the value of a run that ended ok; see ``value`` for its type.
 
         Raises:
             RunFailedError: The run ended otherwise; the message says how, and why.
         """
         if self.status == "ok":
-            return self.value
+            return cast(Value, self.value)
         told = [f"the run ended {self.status}"]
         if self.error is not None:
             told.append(f"{self.error.code}: {self.error.message}")

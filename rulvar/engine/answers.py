@@ -11,14 +11,33 @@ from rulvar.contracts.ports.queue import RunQueue
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.waits import admit_answer, describe_waits, find_way, resolution_wire
 from rulvar.engine.workflow import Workflow
-from rulvar.errors import ConfigError, RunNotFoundError
+from rulvar.errors import ConfigError, LeaseHeldError, RunNotFoundError
 from rulvar.kernel.matching import JournalIndex
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
     from rulvar.engine.lease import HeldRun
 
-__all__ = ["queue_answer", "resolve_wait"]
+__all__ = ["answer_run", "queue_answer", "resolve_wait"]
+
+
+async def answer_run(
+    engine: Engine, run_id: str, key: str, value: Any, workflow: Workflow[Any] | None
+) -> None:
+    """Answer an open wait, or queue the answer for whoever drives the run; see ``Engine.resolve_external``.
+
+    Raises:
+        LeaseHeldError: somebody drives the run, and the engine has no queue.
+    """
+    try:
+        await resolve_wait(engine, run_id, key, value, workflow)
+    except LeaseHeldError:
+        if engine.queue is None:
+            raise
+        await queue_answer(engine, run_id, key, value, engine.queue)
+    else:
+        if engine.queue is not None:
+            await engine.queue.wake(run_id)
 
 
 async def resolve_wait(

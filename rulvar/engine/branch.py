@@ -154,6 +154,7 @@ class Place(msgspec.Struct, frozen=True, eq=False):
         depth: how many child workflows deep.
         step: label of the step it runs in, or None.
         attempt: the attempt of a state machine's transition that it runs in, or None.
+        grants: what may be used here; None when no grants are in force.
     """
 
     run: Any
@@ -166,6 +167,7 @@ class Place(msgspec.Struct, frozen=True, eq=False):
     depth: int = 0
     step: str | None = None
     attempt: Attempt | None = None
+    grants: frozenset[str] | None = None
 
     def at(self, **changes: Any) -> Place:
         """Return a place that differs in some fields."""

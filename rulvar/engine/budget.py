@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rulvar.engine.branch import Place
     from rulvar.engine.run import Run
 
-__all__ = ["Budget", "BudgetView", "Remaining", "Spent"]
+__all__ = ["Budget", "BudgetSnapshot", "BudgetView", "Remaining", "Spent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,32 @@ class Remaining:
         return {"usd": self.usd, "spawns": self.spawns}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSnapshot:
+    """A run's money at one moment, in micro-USD.
+
+    Attributes:
+        spent_micros: spent so far.
+        reserved_micros: promised, and held for calls whose outcome is unknown.
+        ceiling_micros: what may be spent; None without a ceiling.
+        calls: model and tool calls that were paid for, free ones included.
+    """
+
+    spent_micros: int
+    reserved_micros: int
+    ceiling_micros: int | None
+    calls: int
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {
+            "spentMicros": self.spent_micros,
+            "reservedMicros": self.reserved_micros,
+            "ceilingMicros": self.ceiling_micros,
+            "calls": self.calls,
+        }
+
+
 _ORIGINS = {
     "default": " (the flat promise of a call that says nothing; say what it may cost: est_cost=0.01, on the call or "
     "in its profile)",
@@ -71,7 +97,18 @@ class Budget:
             1 for item in run.index.operations.values() if item.first.kind in ("agent", "child")
         )
         self.children: dict[str, int] = {}
+        self.calls = 0
         self.denied: BudgetExhaustedError | None = None
+
+    def snapshot(self) -> BudgetSnapshot:
+        """Return the state of the run's account."""
+        root = self.ledger.root
+        return BudgetSnapshot(
+            spent_micros=root.spent,
+            reserved_micros=root.reserved,
+            ceiling_micros=root.ceiling,
+            calls=self.calls,
+        )
 
     def estimate(self, call: float | None, profile: float | None, counted: float | None = None) -> Estimate:
         """Return what is promised for a call."""
@@ -113,9 +150,9 @@ class Budget:
         self.ledger.release(reservation)
         self.announce()
 
-    def open_child(self, place: Place, scope: str) -> None:
-        """Open the account of a child workflow."""
-        self.ledger.open(scope, place.account, self._defaults.child_fraction)
+    def open_child(self, place: Place, scope: str, share: float | None = None) -> None:
+        """Open the account of a child workflow; ``share`` is the part of what is left that it gets."""
+        self.ledger.open(scope, place.account, self._defaults.child_fraction if share is None else share)
 
     def output_bound(
         self, reservation: Reservation, reference: str, caps: ModelCaps, messages: Sequence[Msg]
@@ -128,7 +165,7 @@ class Budget:
         rest = self.ledger.affordable(reservation)
         if rest is None:
             return None
-        pricing = self._run.engine.price_of(reference)
+        pricing = self._run.models.price_of(reference)
         if pricing is None:
             return None
         tokens = affordable_output_tokens(pricing, rest, rough_tokens(messages))

@@ -42,6 +42,11 @@ class EventBus:
         if self._waiting:
             self._wake()
 
+    @property
+    def run_id(self) -> str:
+        """The run whose events these are."""
+        return self._run_id
+
     def close(self) -> None:
         """End the stream: readers finish once they have seen everything."""
         self._closed = True

@@ -34,9 +34,9 @@ class RunRequest:
     tags: tuple[str, ...] = ()
     scope: Any = None
     config_fingerprint: str | None = None
+    trace: bool = False
     kept: Mapping[str, bytes] = field(default_factory=dict)
     """Blobs that are stored beside a run before it starts, by name."""
-    trace: bool = False
 
 
 @dataclass(frozen=True, slots=True)

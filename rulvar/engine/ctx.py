@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from rulvar.contracts.envelope import ToolResult
 from rulvar.contracts.outcome import Settled
+from rulvar.contracts.type_variables import Value
 from rulvar.engine.budget import BudgetView
 from rulvar.engine.primitives.agent import run_agent
 from rulvar.engine.primitives.agent_plan import AgentOptions, brief_prompt
@@ -18,7 +20,7 @@ from rulvar.engine.primitives.pipeline import run_pipeline
 from rulvar.engine.primitives.shims import read_now, read_random, read_time, read_uuid
 from rulvar.engine.primitives.step import run_step
 from rulvar.engine.primitives.tool_call import ToolOptions, run_tool_call
-from rulvar.engine.workflow import Workflow
+from rulvar.engine.workflow import RunsAs, Workflow
 from rulvar.runtime.agent import AgentResult
 from rulvar.tools.tool import Tool
 
@@ -52,11 +54,23 @@ class Ctx:
 
     @overload
     def agent(
-        self, prompt: str, *, schema: type[T], result: Literal["value"] = "value", **options: Any
-    ) -> Awaitable[T]: ...
+        self, prompt: str, *, schema: type[T], result: Literal["full"], **options: Any
+    ) -> Awaitable[AgentResult[T]]: ...
 
     @overload
-    def agent(self, prompt: str, *, result: Literal["full"], **options: Any) -> Awaitable[AgentResult]: ...
+    def agent(
+        self, prompt: str, *, result: Literal["full"], **options: Any
+    ) -> Awaitable[AgentResult[Any]]: ...
+
+    @overload
+    def agent(
+        self, prompt: str, *, schema: type[T], on_error: Literal["null"], **options: Any
+    ) -> Awaitable[T | None]: ...
+
+    @overload
+    def agent(
+        self, prompt: str, *, schema: type[T], result: Literal["value"] = "value", **options: Any
+    ) -> Awaitable[T]: ...
 
     @overload
     def agent(
@@ -111,6 +125,39 @@ class Ctx:
         """
         return run_agent(self._run, prompt, AgentOptions.of("ctx.agent", options), self._site())
 
+    @overload
+    def step(
+        self,
+        label: str,
+        fn: Callable[[], Any],
+        *,
+        deps: Sequence[Any] = (),
+        key: str | None = None,
+        returns: type[T],
+    ) -> Awaitable[T]: ...
+
+    @overload
+    def step(
+        self,
+        label: str,
+        fn: Callable[[], Awaitable[T]],
+        *,
+        deps: Sequence[Any] = (),
+        key: str | None = None,
+        returns: Any = None,
+    ) -> Awaitable[T]: ...
+
+    @overload
+    def step(
+        self,
+        label: str,
+        fn: Callable[[], T],
+        *,
+        deps: Sequence[Any] = (),
+        key: str | None = None,
+        returns: Any = None,
+    ) -> Awaitable[T]: ...
+
     def step(
         self,
         label: str,
@@ -134,9 +181,41 @@ class Ctx:
         """
         return run_step(self._run, label, fn, deps, key, returns, self._site())
 
+    @overload
+    def call_tool(
+        self, tool: Tool[..., Awaitable[T]], args: Any = None, *, config: Any = None, key: str | None = None
+    ) -> Awaitable[T]: ...
+
+    @overload
+    def call_tool(
+        self, tool: Tool[..., T], args: Any = None, *, config: Any = None, key: str | None = None
+    ) -> Awaitable[T]: ...
+
+    @overload
     def call_tool(
         self,
         tool: Tool | str,
+        args: Any = None,
+        *,
+        config: Any = None,
+        key: str | None = None,
+        result: Literal["value"] = "value",
+    ) -> Awaitable[Any]: ...
+
+    @overload
+    def call_tool(
+        self,
+        tool: Tool | str,
+        args: Any = None,
+        *,
+        config: Any = None,
+        key: str | None = None,
+        result: Literal["full"],
+    ) -> Awaitable[ToolResult]: ...
+
+    def call_tool(
+        self,
+        tool: Any,
         args: Any = None,
         *,
         config: Any = None,
@@ -212,8 +291,8 @@ class Ctx:
         return run_agent(self._run, brief_prompt(content), chosen, self._site())
 
     def workflow(
-        self, child: Workflow[T] | type | str, args: Any = None, *, key: str | None = None
-    ) -> Awaitable[T]:
+        self, child: Workflow[Value] | RunsAs[Value] | type | str, args: Any = None, *, key: str | None = None
+    ) -> Awaitable[Value]:
         """Run a child workflow; once finished it is served as a whole.
 
         Args:

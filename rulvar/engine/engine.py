@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+import weakref
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ids import UlidSource, check_run_id
-from rulvar.contracts.jsonable import journal_form, journal_value
+from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.ports.clock import Clock, Entropy
 from rulvar.contracts.ports.limits import CallLimiter
 from rulvar.contracts.ports.observer import EngineObserver
@@ -20,24 +21,40 @@ from rulvar.contracts.ports.queue import RunQueue, Submission
 from rulvar.contracts.ports.store import JournalStore
 from rulvar.contracts.ports.tools import Interceptor
 from rulvar.contracts.ports.transcripts import TranscriptStore
+from rulvar.contracts.type_variables import Value
 from rulvar.engine.ambient import ambient_observers
-from rulvar.engine.answers import queue_answer, resolve_wait
+from rulvar.engine.answers import answer_run
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
+from rulvar.engine.closing import close_all, release_adapters
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.guard import Guard
 from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.engine.identities import Identities
+from rulvar.engine.inspection import RunInspection, inspect_run
 from rulvar.engine.lease import HeldRun, check_ttl, default_owner
-from rulvar.engine.options import call_slots, check_journal, check_routing, deadline_ms, transcripts_of
+from rulvar.engine.options import (
+    check_interceptors,
+    check_journal,
+    check_routing,
+    check_seams,
+    check_text,
+    deadline_ms,
+    list_of,
+    run_tags,
+    scope_value,
+    transcripts_of,
+)
 from rulvar.engine.providers import Providers
 from rulvar.engine.registries import Registries
 from rulvar.engine.run import Run
 from rulvar.engine.segment import Segment
 from rulvar.engine.sites import SiteFinder
+from rulvar.engine.slots import CallSlots
 from rulvar.engine.submissions import make_submission, queue_of, request_of
-from rulvar.engine.workflow import Workflow, define_workflow
-from rulvar.errors import ConfigError, LeaseHeldError
+from rulvar.engine.watchers import Watchers
+from rulvar.engine.workflow import RunsAs, Workflow, unknown_workflow
+from rulvar.errors import ConfigError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
@@ -114,13 +131,14 @@ class Engine(Registries):
         trace: bool = False,
         serial_children: bool = False,
     ) -> None:
-        super().__init__(adapters, profiles, pricing, workflows)
+        super().__init__(adapters, profiles, pricing, list_of(workflows, "workflows", "workflows"))
+        check_seams(transcripts=transcripts, clock=clock, entropy=entropy, queue=queue, limiter=limiter)
         self.store: JournalStore = InMemoryStore() if journal is None else check_journal(journal)
         self.transcripts: TranscriptStore = transcripts or transcripts_of(self.store)
         self.clock: Clock = clock or SystemClock()
         self.entropy: Entropy = entropy or SystemEntropy()
         self.lease_ttl_s = check_ttl(lease_ttl_s)
-        self.owner = owner or default_owner()
+        self.owner = check_text(owner, "owner") or default_owner()
         self.salt_args = salt_args
         self.queue = queue
         self.limiter = limiter
@@ -128,17 +146,20 @@ class Engine(Registries):
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
         self.budget_defaults = BudgetDefaults.of(budget_defaults)
-        self.interceptors = tuple(interceptors)
+        self.interceptors = check_interceptors(interceptors)
         self.providers = providers if isinstance(providers, Providers) else Providers(providers)
         self.grants = check_grants(grants)
         self.tracing = trace
         self.serial_children = serial_children
         self.guard = Guard(determinism)
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
-        self._slots = call_slots(concurrency)
+        self._slots = CallSlots(concurrency, limiter)
+        self.watch = Watchers()
+        """Calls back with every run that starts."""
         self._ulids = UlidSource(self.clock.now_ms)
         self._running: set[asyncio.Task[Any]] = set()
         self._handles: dict[asyncio.Task[Any], RunHandle] = {}
+        self._started: weakref.WeakValueDictionary[str, RunHandle] = weakref.WeakValueDictionary()
         self._sites = SiteFinder()
         self.identities = Identities()
         for observer in self.observers:
@@ -153,22 +174,18 @@ class Engine(Registries):
         await self.close()
 
     async def close(self) -> None:
-        """Cancel what still runs, wait for it to settle, and close the stores."""
+        """Cancel what still runs, wait for it to settle, and close the stores and the adapters' connections."""
         for handle in list(self._handles.values()):
             await handle.cancel("the engine was closed")
+        await release_adapters(self._adapters.values())
         self.guard.close()
-        for store in (self.store, self.transcripts, self.queue, self.limiter):
-            close = getattr(store, "close", None)
-            if close is not None:
-                outcome = close()
-                if asyncio.iscoroutine(outcome):
-                    await outcome
+        await close_all(self.store, self.transcripts, self.queue, self.limiter)
 
     # -- runs ----------------------------------------------------------------------------
 
     def run(
         self,
-        wf: Workflow[Any] | type | str,
+        wf: Workflow[Value] | RunsAs[Value] | type | str,
         args: Any = None,
         *,
         run_id: str | None = None,
@@ -179,7 +196,7 @@ class Engine(Registries):
         scope: Mapping[str, Any] | None = None,
         config_fingerprint: str | None = None,
         trace: bool | None = None,
-    ) -> RunHandle:
+    ) -> RunHandle[Value]:
         """Start a run and return its handle at once; the workflow runs on the current event loop.
 
         Args:
@@ -204,26 +221,25 @@ class Engine(Registries):
             args_json=None if args is None else journal_form(args, f"run of {workflow.name!r}: args"),
             budget_usd=check_usd(budget_usd, "budget_usd"),
             deadline_ms=deadline_ms(deadline_at),
-            name=name,
-            tags=tuple(tags),
-            scope=None if scope is None else journal_value(dict(scope), "run scope"),
-            config_fingerprint=config_fingerprint,
+            name=check_text(name, "name"),
+            tags=run_tags(tags),
+            scope=scope_value(scope),
+            config_fingerprint=check_text(config_fingerprint, "config_fingerprint"),
             trace=self.tracing if trace is None else trace,
         )
-        handle = RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock))
-        return self._start(handle, request)
+        return self._start(RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock)), request)
 
     def resume(
         self,
         run_id: str,
-        wf: Workflow[Any] | type | str | None = None,
+        wf: Workflow[Value] | RunsAs[Value] | type | str | None = None,
         *,
         args: Any = None,
         dry_run: bool = False,
         invalidate: Iterable[int] = (),
         budget_usd: float | None = None,
         deadline_at: datetime | float | None = None,
-    ) -> ResumeHandle:
+    ) -> ResumeHandle[Value]:
         """Continue a run from its journal: finished calls are served, the rest is done.
 
         Args:
@@ -239,7 +255,7 @@ class Engine(Registries):
         workflow = None if wf is None else self.workflow_of(wf)
         request = RunRequest(
             run_id=run_id,
-            workflow=workflow or define_workflow("unknown", _unknown),
+            workflow=workflow or unknown_workflow(),
             args=args,
             args_json=None if args is None else journal_form(args, f"resume of {run_id!r}: args"),
             resumed=True,
@@ -248,11 +264,13 @@ class Engine(Registries):
             deadline_ms=deadline_ms(deadline_at),
             invalidate=tuple(invalidate),
         )
-        handle = ResumeHandle(self, run_id, EventBus(run_id, 0, self.clock))
+        handle: ResumeHandle[Value] = ResumeHandle(self, run_id, EventBus(run_id, 0, self.clock))
         self._start(handle, request, known=workflow is not None)
         return handle
 
-    def _start(self, handle: RunHandle, request: RunRequest, *, known: bool = True) -> RunHandle:
+    def _start(
+        self, handle: RunHandle[Value], request: RunRequest, *, known: bool = True
+    ) -> RunHandle[Value]:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -260,7 +278,8 @@ class Engine(Registries):
         segment = Segment(self, handle, request, workflow_is_known=known)
         task = loop.create_task(segment.execute(), name=f"rulvar run {request.run_id}")
         handle._task = task
-        self._handles[task] = handle
+        self._handles[task] = self._started[handle.run_id] = handle
+        self.watch.tell(handle)
         task.add_done_callback(self._forget)
         return handle
 
@@ -270,7 +289,12 @@ class Engine(Registries):
             task.exception()  # a caller that never awaits the result is no error of the loop
 
     async def resolve_external(
-        self, run_id: str, key: str, value: Any = None, *, wf: Workflow[Any] | type | str | None = None
+        self,
+        run_id: str,
+        key: str,
+        value: Any = None,
+        *,
+        wf: Workflow[Any] | RunsAs[Any] | type | str | None = None,
     ) -> None:
         """Journal the answer to an open wait of a run that is not live; with a queue, have it resumed.
 
@@ -287,17 +311,16 @@ class Engine(Registries):
             RunNotFoundError: the store has no such run.
             LeaseHeldError: somebody drives the run right now; try again, or answer it there.
         """
-        check_run_id(run_id)
         workflow = None if wf is None else self.workflow_of(wf)
-        try:
-            await resolve_wait(self, run_id, key, value, workflow)
-        except LeaseHeldError:
-            if self.queue is None:
-                raise
-            await queue_answer(self, run_id, key, value, self.queue)
-        else:
-            if self.queue is not None:
-                await self.queue.wake(run_id)
+        await answer_run(self, check_run_id(run_id), key, value, workflow)
+
+    def inspect(self, run: RunHandle | str) -> RunInspection:
+        """Return a look into a run of this engine, live or ended: its status, its money, its agents.
+
+        Raises:
+            NotFoundError: the engine holds no such run, or it has not started yet.
+        """
+        return inspect_run(self._started.get(run) if isinstance(run, str) else run, run)
 
     async def knows(self, run_id: str) -> bool:
         """Whether the store has a run of that id."""
@@ -315,7 +338,7 @@ class Engine(Registries):
 
     async def enqueue(
         self,
-        wf: Workflow[Any] | str,
+        wf: Workflow[Any] | RunsAs[Any] | type | str,
         args: Any = None,
         *,
         run_id: str | None = None,
@@ -358,18 +381,9 @@ class Engine(Registries):
 
     # -- what runs use -------------------------------------------------------------------
 
-    @contextlib.asynccontextmanager
-    async def model_slot(self, adapter_id: str) -> AsyncIterator[None]:
+    def model_slot(self, adapter_id: str) -> AbstractAsyncContextManager[None]:
         """Hold one of the model calls that may be under way at once, here and at the provider."""
-        if self._slots is None and self.limiter is None:
-            yield
-            return
-        async with contextlib.AsyncExitStack() as stack:
-            if self._slots is not None:
-                await stack.enter_async_context(self._slots)
-            if self.limiter is not None:
-                await stack.enter_async_context(self.limiter.slot(adapter_id))
-            yield
+        return self._slots.hold(adapter_id)
 
     def site_finder(self, run: Run) -> SiteFinder | None:
         """Return what finds call sites, when somebody asks for them."""
@@ -383,7 +397,3 @@ class Engine(Registries):
     def ctx_of(self, run: Run) -> Ctx:
         """Return the ctx of a run."""
         return Ctx(run) if run.watch is None else run.watch.ctx()
-
-
-async def _unknown(ctx: Ctx, args: Any) -> None:
-    raise ConfigError("this workflow is not known")

@@ -12,7 +12,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from pathlib import PurePath
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,7 +19,8 @@ from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.guard_policy import GuardPolicy
 from rulvar.engine.impurity import Notices, Source, Sources
-from rulvar.engine.reach import ProjectFiles, Reach, absolute, reach_of
+from rulvar.engine.paths import absolute, shown_path
+from rulvar.engine.reach import ProjectFiles, Reach, reach_of
 from rulvar.errors import DeterminismError
 
 if TYPE_CHECKING:
@@ -174,15 +174,6 @@ class Watch:
 
 def _say(run: Run, message: str) -> None:
     run.bus.emit("log", run.root.span, None, {"level": "warn", "msg": message})
-
-
-def shown_path(file: str) -> str:
-    """Return a path for events: relative to the working directory or to ``sys.path``, never absolute."""
-    path = PurePath(file)
-    for folder in map(absolute, (os.curdir, *sorted(filter(None, sys.path), key=len, reverse=True))):
-        if path.is_relative_to(folder):
-            return path.relative_to(folder).as_posix()
-    return path.name
 
 
 def _sensor(sources: Sources) -> Sensor:

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, Literal, get_args
 
 from rulvar.engine.impurity import Source
-from rulvar.engine.reach import absolute
+from rulvar.engine.paths import absolute
 from rulvar.errors import ConfigError
 
 __all__ = ["GuardPolicy", "Mode"]

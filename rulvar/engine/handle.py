@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic
 
 from rulvar.contracts.events import Event
 from rulvar.contracts.outcome import Outcome, Preview, RunStatus
+from rulvar.contracts.type_variables import Value
 from rulvar.engine.bus import EventBus
+from rulvar.engine.observed import ObservedEvent, observe_bus
 from rulvar.errors import SupersededError
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ResumeHandle", "RunHandle"]
 
 
-class RunHandle:
+class RunHandle(Generic[Value]):
     """One execution segment of a run, under way or settled."""
 
     def __init__(self, engine: Engine, run_id: str, bus: EventBus) -> None:
@@ -27,7 +29,7 @@ class RunHandle:
         self._engine = engine
         self._bus = bus
         self._run: Run | None = None
-        self._task: asyncio.Task[Outcome] | None = None
+        self._task: asyncio.Task[Outcome[Value]] | None = None
         self._end_asked: Callable[[Run], None] | None = None
         self._status: RunStatus = "running"
         self._workflow: Workflow[Any] | None = None
@@ -38,7 +40,7 @@ class RunHandle:
         """``running``, or how the segment ended."""
         return self._status
 
-    async def result(self) -> Outcome:
+    async def result(self) -> Outcome[Value]:
         """Return how the segment ended; awaiting again gives the same object.
 
         Raises:
@@ -48,7 +50,7 @@ class RunHandle:
         assert self._task is not None
         return await asyncio.shield(self._task)
 
-    def __await__(self) -> Generator[Any, None, Outcome]:
+    def __await__(self) -> Generator[Any, None, Outcome[Value]]:
         """``await run`` is ``await run.result()``."""
         return self.result().__await__()
 
@@ -56,6 +58,38 @@ class RunHandle:
     def events(self) -> AsyncIterator[Event]:
         """The complete stream of events from the first on, however late it is read."""
         return self._bus.stream()
+
+    def observe(self, after: int = 0) -> AsyncIterator[ObservedEvent]:
+        """Return what happened after the event of a number, then follow what happens, to the run's end.
+
+        Works after the end too, and as often as asked. Stopping to iterate does not stop the run. Of more
+        events than a run retains, the last ones are told, after an ``events:gap`` that says which are not.
+
+        Raises:
+            InvalidInputError: when it is iterated: ``after`` is no number of an event that has happened.
+        """
+        return observe_bus(self._bus, after, self._retention, self._run_end)
+
+    def _retention(self) -> int:
+        nodes = None if self._run is None else self._run.agents
+        return int(nodes[0].limits.max_event_retention) if nodes else 256
+
+    def _run_end(self) -> dict[str, Any]:
+        return {
+            "status": self._status,
+            **({} if self._run is None else self._run.budget.snapshot().to_wire()),
+        }
+
+    @property
+    def outcome(self) -> Awaitable[Outcome[Value]]:
+        """How the segment ends, to be awaited; the same object each time."""
+        return self.result()
+
+    @property
+    def exception(self) -> BaseException | None:
+        """What was raised behind the run's error, for a debugger; None when nothing was."""
+        failure = None if self._run is None else self._run.failure
+        return failure if failure is None or failure.__cause__ is None else failure.__cause__
 
     def events_seen(self) -> list[Event]:
         """Return the events so far."""
@@ -118,7 +152,7 @@ class RunHandle:
             self._end_asked(run)
 
 
-class ResumeHandle(RunHandle):
+class ResumeHandle(RunHandle[Value]):
     """A resumed run: a handle that also tells what the journal served."""
 
     async def preview(self) -> Preview:

@@ -91,7 +91,7 @@ class Observation:
         """Tell that the segment ended."""
         if not self._observers:
             return
-        self._tell_run(outcome.status)
+        self._tell_run(outcome)
         if not self._keepers:
             return
         run, request = self._run, self._run.request
@@ -111,12 +111,12 @@ class Observation:
         for observer in self._keepers:
             observer.segment_ended(record)
 
-    def _tell_run(self, status: str) -> None:
+    def _tell_run(self, outcome: Outcome) -> None:
         run, preview = self._run, self._run.preview()
         record = RunRecord(
             run_id=run.run_id,
             workflow=run.request.workflow.name,
-            status=status,
+            status=outcome.status,
             resumed=run.request.resumed,
             strict=run.strict,
             hits=preview.hits,
@@ -126,6 +126,8 @@ class Observation:
             orphaned=tuple(self._orphans()),
             divergence=run.divergence,
             divergence_site=run.divergence_site,
+            error=outcome.error,
+            raised=outcome.raised,
         )
         for observer in self._observers:
             observer.run_settled(record)

@@ -31,6 +31,11 @@ class Providers:
         self.asked: set[Any] = set()
         if isinstance(items, Mapping):
             self._values.update(items)
+        elif isinstance(items, str) or not isinstance(items, Iterable):
+            raise ConfigError(
+                f"providers: expected a mapping or a list, got {type(items).__name__}",
+                data={"field": "providers"},
+            )
         else:
             for number, item in enumerate(items):
                 self._add(item, number)

@@ -17,9 +17,10 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from rulvar.engine.impurity import Sources
+from rulvar.engine.paths import absolute
 from rulvar.engine.workflow import Workflow
 
-__all__ = ["ProjectFiles", "Reach", "absolute", "reach_of"]
+__all__ = ["ProjectFiles", "Reach", "reach_of"]
 
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
@@ -53,14 +54,6 @@ class ProjectFiles:
             return False
         path = absolute(filename)
         return not path.startswith(self._libraries) and not any(part in path for part in _PACKAGES)
-
-
-def absolute(filename: str) -> str:
-    """Return an absolute path, also where the working directory is gone."""
-    try:
-        return os.path.abspath(filename)
-    except OSError:
-        return filename
 
 
 @dataclass(frozen=True, slots=True)

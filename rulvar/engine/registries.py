@@ -8,7 +8,7 @@ from typing import Any
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.engine.options import adapters_by_id, mapping_of, price_table
-from rulvar.engine.workflow import Workflow
+from rulvar.engine.workflow import RunsAs, Workflow
 from rulvar.errors import ConfigError
 from rulvar.runtime.agent import AgentProfile
 
@@ -43,7 +43,7 @@ class Registries:
             known = self.workflow_of(item)
             self._workflows[known.name] = known
 
-    def workflow_of(self, wf: Workflow[Any] | type | str) -> Workflow[Any]:
+    def workflow_of(self, wf: Workflow[Any] | RunsAs[Any] | type | str) -> Workflow[Any]:
         """Return a workflow, looking a name up; a state machine is compiled to one.
 
         Raises:

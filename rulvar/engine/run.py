@@ -23,6 +23,7 @@ from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import Accounting, Call, Claim, Opened, RunRequest
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.lease import HeldRun
+from rulvar.engine.models import RunModels
 from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
@@ -39,6 +40,7 @@ from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
 from rulvar.kernel.mismatch import explain_miss
+from rulvar.tools.grants import narrow_grants
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
@@ -82,7 +84,10 @@ class Run:
             tap=self.observe.keep if self.observe.keeps_segments else None,
         )
         self.transcript_store = held.transcripts
-        self.spend = Spend(engine.price_of)
+        self.models = RunModels(engine, request.workflow.adapters)
+        self.agents: Any = None
+        """What the agents of the run share; see ``rulvar.agents``."""
+        self.spend = Spend(self.models.price_of)
         for entry in entries:
             self.spend.add_entry(entry)
             if self.observe.keeps_segments:
@@ -108,7 +113,12 @@ class Run:
         self._base = segment << SEGMENT_BITS
         self._spans = 0
         self.root = Place(
-            run=self, branch=Branch(self.liveness), scope="", span=self.next_span(), workflow=request.workflow
+            run=self,
+            branch=Branch(self.liveness),
+            scope="",
+            span=self.next_span(),
+            workflow=request.workflow,
+            grants=narrow_grants(engine.grants, request.workflow.grants),
         )
 
     # -- where a call stands -------------------------------------------------------------

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
     from rulvar.engine.engine import Engine
 
-__all__ = ["run_meta"]
+__all__ = ["run_meta", "segments_of"]
+
+
+def segments_of(meta: Mapping[str, Any]) -> int:
+    """Return how many segments a run has had; a row that does not say counts as one."""
+    count = meta.get("segments", 1)
+    return count if isinstance(count, int) else 1
 
 
 def run_meta(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.canonical import decode_json, hash_canonical
 from rulvar.contracts.entries import JournalEntry
-from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.outcome import Outcome, RunStatus
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.contracts.stream import WireError
@@ -17,18 +16,20 @@ from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.control import unwrapped
-from rulvar.engine.failure import describe_raised
+from rulvar.engine.failure import describe_raised, returned_form
 from rulvar.engine.handle import RunHandle
 from rulvar.engine.lease import HeldRun
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
-from rulvar.engine.run_meta import run_meta
+from rulvar.engine.run_meta import run_meta, segments_of
 from rulvar.engine.workflow import takes_args
 from rulvar.errors import (
+    BudgetExceededError,
     ConfigError,
     JournalCompatibilityError,
     LeaseHeldError,
+    OutcomeUnknownError,
     ReplayStopped,
     RulvarError,
     RunCancelledError,
@@ -103,7 +104,7 @@ class Segment:
                 self._handle._bus = self._move_bus(meta)
         elif meta is not None:
             raise run_exists(request.run_id)
-        segment = int(meta.get("segments", 1)) if request.resumed and meta else 0
+        segment = segments_of(meta) if request.resumed and meta else 0
         ceiling = request.budget_usd
         if ceiling is None and request.resumed:
             ceiling = recorded_ceiling(meta or {}, entries)
@@ -131,7 +132,7 @@ class Segment:
     def _move_bus(self, meta: Mapping[str, Any]) -> EventBus:
         # nothing has been emitted yet: the stream of a later segment starts at its own seq
         bus = self._handle._bus
-        bus._first_seq = int(meta.get("segments", 1)) << SEGMENT_BITS
+        bus._first_seq = segments_of(meta) << SEGMENT_BITS
         return bus
 
     def _check_resume(self, meta: Mapping[str, Any]) -> RunRequest:
@@ -221,7 +222,7 @@ class Segment:
                 return "suspended", None, None
             if run.cancel_reason is not None:
                 return "cancelled", None, RunCancelledError(run.cancel_reason)
-            return "ok", decode_json(journal_form(value, f"workflow {workflow.name!r} returned")), None
+            return "ok", decode_json(returned_form(workflow, value)), None
         except BaseException as raised:
             return self._unwound(run, unwrapped(raised))
         finally:
@@ -243,9 +244,9 @@ class Segment:
         if not isinstance(error, Exception):
             self._passed_on = error
             return "error", None, error
-        if run.cancel_reason is not None:
+        if run.cancel_reason is not None and not isinstance(error, OutcomeUnknownError):
             return "cancelled", None, RunCancelledError(run.cancel_reason)
-        if run.budget.denied is not None:
+        if run.budget.denied is not None and not isinstance(error, BudgetExceededError):
             return "exhausted", None, run.budget.denied
         return getattr(error, "run_status", "error"), None, error
 

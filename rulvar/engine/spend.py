@@ -9,6 +9,7 @@ from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import CostReport
 from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage
+from rulvar.errors import ConfigError
 from rulvar.kernel.ledger import usd
 from rulvar.runtime.pricing import price_usd
 from rulvar.runtime.router import ROLES
@@ -49,7 +50,13 @@ class Spend:
         elif entry.kind in ("step", "decision") and b'"receipt"' in entry.line:
             receipt = _receipt(entry)
             if isinstance(receipt, dict):
-                self.add_tool(receipt.get("spentMicros", 0), receipt.get("reservedMicros", 0), entry.scope)
+                spent, held = receipt.get("spentMicros", 0), receipt.get("reservedMicros", 0)
+                if not isinstance(spent, int) or not isinstance(held, int):
+                    raise ConfigError(
+                        f"entry {entry.seq}: its receipt counts no money; restore the run from a copy",
+                        data={"seq": entry.seq, "field": "receipt"},
+                    )
+                self.add_tool(spent, held, entry.scope)
 
     def add_exchange(self, agent_ref: int, cost_usd: float | None) -> None:
         """Count an exchange of an agent that has not ended; its terminal entry takes the place of them all."""

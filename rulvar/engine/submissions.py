@@ -10,10 +10,10 @@ import orjson
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.ids import check_run_id
-from rulvar.contracts.jsonable import journal_form, journal_value
+from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.ports.queue import RunQueue, Submission
 from rulvar.engine.calls import RunRequest
-from rulvar.engine.options import deadline_ms
+from rulvar.engine.options import check_text, deadline_ms, run_tags, scope_value
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.workflow import Workflow
 from rulvar.errors import ConfigError
@@ -54,9 +54,9 @@ def make_submission(
         args=None if data is None else data.decode("utf-8"),
         budget_usd=check_usd(budget_usd, "budget_usd"),
         deadline_ms=deadline_ms(deadline_at),
-        name=name,
-        tags=tuple(tags),
-        scope=None if scope is None else journal_value(dict(scope), "run scope"),
+        name=check_text(name, "name"),
+        tags=run_tags(tags),
+        scope=scope_value(scope),
     )
 
 

@@ -7,20 +7,19 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, Protocol, cast, overload
 
 from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.contracts.type_variables import ValueOut
 from rulvar.errors import ConfigError
 
-__all__ = ["Workflow", "define_workflow", "workflow"]
+__all__ = ["RunsAs", "Workflow", "define_workflow", "unknown_workflow", "workflow"]
 
-P = ParamSpec("P")
-T = TypeVar("T")
-Body = Callable[..., Awaitable[T]]
+Body = Callable[..., Awaitable[ValueOut]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Workflow(Generic[T]):
+class Workflow(Generic[ValueOut]):
     """A workflow: its name, its body ``async def body(ctx, args)`` and its defaults.
 
     Attributes:
@@ -30,21 +29,27 @@ class Workflow(Generic[T]):
         model, effort, routing: defaults of the model calls in it.
         source: what the run's source hash is made of, when it is not the body.
         admit: checks an answer to a wait of a run that is not live; see ``engine.answers``.
+        adapters: models that its runs have beside the engine's; they win.
+        grants: what it may use of what its caller may use; None is all of it.
+        budget_share: the part of its caller's budget that it gets as a child; None is the engine's default.
         is_driver: whether the body is rulvar's own and brings the author's code into the determinism
             guard's view itself.
     """
 
     name: str
-    body: Body[T]
+    body: Body[ValueOut]
     args: SchemaContract | None = None
     model: Any = None
     effort: str | None = None
     routing: Mapping[str, Any] = field(default_factory=dict)
     source: Any = None
     admit: Callable[..., Any] | None = None
+    adapters: tuple[Any, ...] = ()
+    grants: frozenset[str] | None = None
+    budget_share: float | None = None
     is_driver: bool = False
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[T]:
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[ValueOut]:
         """Call the body itself, as a test of a helper may."""
         return self.body(*args, **kwargs)
 
@@ -60,8 +65,16 @@ class Workflow(Generic[T]):
         return hashlib.sha256(text).hexdigest()
 
 
+class RunsAs(Protocol[ValueOut]):
+    """Something that runs as a workflow: an agent, a compiled state machine."""
+
+    @property
+    def __workflow__(self) -> Workflow[ValueOut]:
+        """The workflow that it runs as."""
+
+
 @overload
-def workflow(body: Body[T], /) -> Workflow[T]: ...
+def workflow(body: Body[ValueOut], /) -> Workflow[ValueOut]: ...
 
 
 @overload
@@ -74,11 +87,11 @@ def workflow(
     model: Any = None,
     effort: str | None = None,
     routing: Mapping[str, Any] | None = None,
-) -> Callable[[Body[T]], Workflow[T]]: ...
+) -> Callable[[Body[ValueOut]], Workflow[ValueOut]]: ...
 
 
 def workflow(
-    body: Body[T] | None = None,
+    body: Body[ValueOut] | None = None,
     /,
     *,
     name: str | None = None,
@@ -86,7 +99,7 @@ def workflow(
     model: Any = None,
     effort: str | None = None,
     routing: Mapping[str, Any] | None = None,
-) -> Workflow[T] | Callable[[Body[T]], Workflow[T]]:
+) -> Workflow[ValueOut] | Callable[[Body[ValueOut]], Workflow[ValueOut]]:
     """Make a workflow of ``async def body(ctx, args)``; usable bare and with options.
 
     Args:
@@ -99,7 +112,7 @@ def workflow(
         ConfigError: the body is not an async function of ``(ctx, args)``, or an option is wrong.
     """
 
-    def make(decorated: Body[T]) -> Workflow[T]:
+    def make(decorated: Body[ValueOut]) -> Workflow[ValueOut]:
         return define_workflow(
             name or str(getattr(decorated, "__name__", "")),
             decorated,
@@ -114,13 +127,13 @@ def workflow(
 
 def define_workflow(
     name: str | Mapping[str, Any],
-    body: Body[T],
+    body: Body[ValueOut],
     *,
     args: Any = None,
     model: Any = None,
     effort: str | None = None,
     routing: Mapping[str, Any] | None = None,
-) -> Workflow[T]:
+) -> Workflow[ValueOut]:
     """Make a workflow of a name and a body; see :func:`workflow`."""
     if isinstance(name, Mapping):
         return define_workflow(**{**name, "body": body})
@@ -183,3 +196,12 @@ def takes_args(body: Callable[..., Any]) -> bool:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return True
     return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) > 1
+
+
+def unknown_workflow() -> Workflow[Any]:
+    """Return what stands for a run's workflow until its recorded name has been looked up."""
+
+    async def unknown(ctx: Any, args: Any) -> None:
+        raise ConfigError("this workflow is not known")
+
+    return define_workflow("unknown", unknown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -30,6 +31,14 @@ class BudgetDefaults:
     max_depth: int = 1
     max_spawns: int = 500
 
+    def __post_init__(self) -> None:
+        for name, is_allowed in _RANGES.items():
+            value = getattr(self, name)
+            good, allowed = is_allowed(value)
+            if not good:
+                where = f"budget_defaults.{name}"
+                raise ConfigError(f"{where}={value!r}: expected {allowed}", data={"field": where})
+
     @classmethod
     def of(cls, defaults: BudgetDefaults | Mapping[str, Any] | None) -> BudgetDefaults:
         """Return defaults from a mapping of the attribute names.
@@ -41,16 +50,18 @@ class BudgetDefaults:
             return cls()
         if isinstance(defaults, BudgetDefaults):
             return defaults
+        if not isinstance(defaults, Mapping):
+            raise ConfigError(
+                f"budget_defaults: expected BudgetDefaults or a mapping, got {type(defaults).__name__}",
+                data={"field": "budget_defaults"},
+            )
         known = {item.name for item in fields(cls)}
-        for name, value in defaults.items():
-            where = f"budget_defaults.{name}"
+        for name in defaults:
             if name not in known:
+                where = f"budget_defaults.{name}"
                 raise ConfigError(
                     f"{where}: unknown field; use {', '.join(sorted(known))}", data={"field": where}
                 )
-            good, allowed = _RANGES[name](value)
-            if not good:
-                raise ConfigError(f"{where}={value!r}: expected {allowed}", data={"field": where})
         return cls(**defaults)
 
 
@@ -89,7 +100,12 @@ def check_usd(value: Any, where: str) -> float | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value - value == 0
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float can hold
+        return False
 
 
 def _amount(value: Any) -> tuple[bool, str]:

@@ -98,11 +98,13 @@ class Ledger:
         """Return an account by name."""
         return self._accounts[name]
 
-    def open(self, name: str, parent: str, fraction: float) -> Account:
-        """Open a child account; its ceiling is a fraction of what its parent has left."""
+    def open(self, name: str, parent: str, fraction: float, most: int | None = None) -> Account:
+        """Open a child account; its ceiling is a fraction of what its parent has left, and at most ``most``."""
         above = self._accounts[parent]
         left = above.remaining
         ceiling = None if left is None else int(left * fraction)
+        if most is not None:
+            ceiling = most if ceiling is None else min(ceiling, most)
         account = self._accounts.get(name)
         if account is None:
             account = self._accounts[name] = Account(name, above, ceiling)

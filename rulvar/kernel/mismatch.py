@@ -2,7 +2,7 @@
 
 A journal keeps keys, not prompts. What differs is found by asking: with which one change would the
 live call's key be a recorded one? Where no single change does it, the text that a key is made of is
-named as what changed.
+named as what changed. Whatever is quoted ends up in logs, so credentials in it are masked.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rulvar.contracts.redaction import Redactor, default_redact
 from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, EMPTY_TOOLSET_HASH, content_key
 from rulvar.kernel.matching import JournalIndex, Operation
 
@@ -131,11 +132,14 @@ def _divergence(
         reason=reason,
         kind=kind,
         scope=scope,
-        label=label,
-        found=found,
+        label=_masked(label),
+        found=default_redact(found),
         expected=expected,
-        differences=differences,
-        message=message,
+        differences=tuple(
+            Difference(path=item.path, recorded=_masked(item.recorded), actual=_masked(item.actual))
+            for item in differences
+        ),
+        message=default_redact(message),
     )
 
 
@@ -216,10 +220,10 @@ def _describe_operation(operation: Operation) -> dict[str, Any]:
         "seq": operation.first.seq,
         "kind": operation.first.kind,
         "status": operation.status,
-        "scope": operation.first.scope,
+        "scope": default_redact(operation.first.scope),
         "key": operation.first.key,
-        "agentType": attribution.get("agentType"),
-        "label": attribution.get("label"),
+        "agentType": _masked(attribution.get("agentType")),
+        "label": _masked(attribution.get("label")),
         "model": wire.get("servedBy"),
     }
     return {name: value for name, value in described.items() if value is not None}
@@ -256,8 +260,13 @@ def _say(difference: Difference) -> str:
     return f"{difference.path}: recorded {difference.recorded!r}, now {difference.actual!r}"
 
 
+def _masked(text: str | None) -> str | None:
+    return None if text is None else default_redact(text)
+
+
 def _short(value: Any) -> str:
-    text = repr(value)
+    # masked before it is cut: half a credential is not recognised
+    text = repr(Redactor().redact(value).value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

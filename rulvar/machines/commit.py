@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rulvar.errors import ConfigError
 from rulvar.machines.document import Document
 
 __all__ = ["Commit", "Launch"]
@@ -118,7 +119,24 @@ class Commit:
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Commit:
-        """Make a commit of its JSON object."""
+        """Make a commit of its JSON object.
+
+        Raises:
+            ConfigError: it is none; somebody else has written the journal, or changed it.
+        """
+        try:
+            return cls._of(wire)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(
+                f"a transition's entry holds no commit ({type(error).__name__}: {error}); restore the run from a copy",
+                data={"field": "value"},
+            ) from error
+
+    @classmethod
+    def _of(cls, wire: Mapping[str, Any]) -> Commit:
+        for name, kind in _KINDS.items():
+            if not isinstance(wire.get(name, kind()), kind):
+                raise TypeError(f"{name}: expected {kind.__name__}, got {type(wire[name]).__name__}")
         return cls(
             transition=wire["transition"],
             from_=wire["from"],
@@ -133,3 +151,14 @@ class Commit:
             skipped=bool(wire.get("skipped", False)),
             retry_ms=wire.get("retryMs", 0),
         )
+
+
+_KINDS = {
+    "transition": str,
+    "from": str,
+    "to": str,
+    "attempt": int,
+    "state": dict,
+    "result": dict,
+    "retryMs": int,
+}

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rulvar.contracts.entries import JournalEntry
-from rulvar.contracts.ports.clock import epoch_ms
+from rulvar.contracts.ports.clock import recorded_ms
 from rulvar.engine.waits import describe_waits
+from rulvar.errors import ConfigError
 from rulvar.machines.commit import Commit
 from rulvar.machines.names import child_id
 from rulvar.machines.node import OpenAttempt, RunNode, interleave, state_diff
@@ -48,8 +49,16 @@ class _Fold:
             reader = _READERS.get(entry.kind)
             if entry.status == "running":
                 self.run_status = None
-            if reader is not None:
+            if reader is None:
+                continue
+            try:
                 reader(self, entry, entry.to_wire())
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise ConfigError(
+                    f"entry {entry.seq} is not what this release writes ({type(error).__name__}: {error}); "
+                    "restore the run from a copy",
+                    data={"seq": entry.seq},
+                ) from error
         return self._view(self.root)
 
     # -- whose entry ---------------------------------------------------------------------
@@ -79,7 +88,7 @@ class _Fold:
         opened = self.open.pop(entry.ref, None)
         if isinstance(opened, OpenAttempt):
             if entry.status == "ok":
-                self._committed(opened, Commit.from_wire(facts), _ms(wire, "endedAt"))
+                self._committed(opened, Commit.from_wire(facts), recorded_ms(wire, "endedAt"))
         elif opened is not None:
             self._returned(opened, entry, wire)
 
@@ -87,7 +96,7 @@ class _Fold:
         node, _ = self.owner(entry.scope)
         node.is_machine = node.began = True
         node.settled = None
-        started = _ms(wire, "startedAt")
+        started = recorded_ms(wire, "startedAt")
         attempt = OpenAttempt(node, facts["transition"], started)
         self.attempts[facts["scope"]] = attempt
         self.open[entry.seq] = attempt
@@ -129,7 +138,7 @@ class _Fold:
         node, attempt = self.owner(entry.scope)
         node.began = True
         told = self._call(node, attempt, facts, entry.seq)
-        started = _ms(wire, "startedAt")
+        started = recorded_ms(wire, "startedAt")
         node.emit("tool.called", started, told)
         self.open[entry.seq] = (node, attempt, told, started)
 
@@ -149,7 +158,7 @@ class _Fold:
 
     def _returned(self, opened: Any, entry: JournalEntry, wire: Mapping[str, Any]) -> None:
         node, attempt, told, started = opened
-        ended = _ms(wire, "endedAt")
+        ended = recorded_ms(wire, "endedAt")
         fields = {**told, "durationMs": ended - started, "pending": wire.get("pending")}
         if entry.status == "ok":
             node.emit(
@@ -187,7 +196,7 @@ class _Fold:
                 node = self._child_node(parent, workflow, scope, value.get("args"))
                 transition = None if attempt is None else attempt.transition
                 told = {"childWorkflowId": node.run_id, "workflowName": workflow, "transitionId": transition}
-                parent.emit("child.queued", _ms(wire, "startedAt"), told)
+                parent.emit("child.queued", recorded_ms(wire, "startedAt"), told)
             node.began, node.ended, node.settled = True, None, None
             self.open[entry.seq] = (parent, node)
             return
@@ -195,7 +204,7 @@ class _Fold:
         if opened is None:
             return
         parent, node = opened
-        ended, status = _ms(wire, "endedAt"), _ENDED.get(entry.status, "failed")
+        ended, status = recorded_ms(wire, "endedAt"), _ENDED.get(entry.status, "failed")
         node.ended = status
         if entry.status == "ok":
             node.result = wire.get("value")
@@ -225,7 +234,7 @@ class _Fold:
         if isinstance(value, dict) and isinstance(value.get("transitions"), dict):
             node.is_machine, node.park, node.settled = True, entry.seq, None
             status = "failed" if value.get("status") == "failed" else "waiting"
-            node.settle(status, _ms(wire, "startedAt"), [way.transition or "" for way in ways])
+            node.settle(status, recorded_ms(wire, "startedAt"), [way.transition or "" for way in ways])
 
     def resolution(self, entry: JournalEntry, wire: Mapping[str, Any]) -> None:
         resolution = wire.get("resolution") or {}
@@ -253,14 +262,14 @@ class _Fold:
             status = LIFECYCLE.get(self.run_status, "failed")
             if status == "waiting" and self.root.park is not None:
                 return  # the park itself has told
-            self.root.settle(status, _ms(wire, "startedAt"))
+            self.root.settle(status, recorded_ms(wire, "startedAt"))
 
     def _agent_call(self, entry: JournalEntry, wire: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
         """A tool call that an agent made: kept beside the agent's own entry when the run is traced."""
         node, attempt = self.owner(entry.scope)
         told = self._call(node, attempt, facts, entry.seq)
-        ended = _ms(wire, "startedAt")
-        started = epoch_ms(facts["calledAt"]) if "calledAt" in facts else ended
+        ended = recorded_ms(wire, "startedAt")
+        started = recorded_ms(facts, "calledAt") or ended
         node.emit("tool.called", started, told)
         fields = {
             **told,
@@ -326,8 +335,3 @@ _READERS: Mapping[str, Any] = {
     "resolution": _Fold.resolution,
     "decision": _Fold.decision,
 }
-
-
-def _ms(wire: Mapping[str, Any], field: str) -> int:
-    text = wire.get(field)
-    return epoch_ms(text) if isinstance(text, str) else 0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rulvar.contracts.jsonable import fragment, journal_form
-from rulvar.contracts.ports.clock import epoch_ms
+from rulvar.contracts.ports.clock import recorded_ms
 from rulvar.contracts.ports.provider import Served
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Claim
@@ -179,7 +179,7 @@ class MachineRun:
         terminal = claim.operation.terminal
         wire = {} if terminal is None else terminal.to_wire()
         value = wire.get("value") or {"transition": item.name, "from": item.from_, "to": item.to}
-        ended_ms = epoch_ms(wire["endedAt"]) if "endedAt" in wire else 0
+        ended_ms = recorded_ms(wire, "endedAt")
         self._take(item, given, Commit.from_wire(value), ended_ms, replayed=True)
 
     async def _run_live(self, item: Transition, given: Input | None, claim: Claim, scope: str) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 from rulvar.contracts.stream import WireError
+from rulvar.contracts.type_variables import Value
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import ConfigError
+from rulvar.kernel.admission import check_usd
 from rulvar.runtime.history import Compaction
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy
+from rulvar.runtime.router import check_layer
 from rulvar.tools.tool import Tool
 
 __all__ = ["AgentProfile", "AgentResult"]
@@ -53,9 +56,9 @@ class AgentProfile:
         Raises:
             ConfigError: an unknown field, or a bound out of range; names the field.
         """
-        if isinstance(profile, AgentProfile):
-            return profile
         where = f"profiles[{name!r}]"
+        if isinstance(profile, AgentProfile):
+            profile = {item.name: getattr(profile, item.name) for item in fields(cls)}
         if not isinstance(profile, Mapping):
             raise ConfigError(f"{where}: expected AgentProfile or a mapping", data={"field": where})
         known = {item.name for item in fields(cls)}
@@ -66,8 +69,9 @@ class AgentProfile:
                     data={"field": f"{where}.{field}"},
                 )
         values = dict(profile)
-        tools: Iterable[Tool] = values.get("tools") or ()
-        values["tools"] = tuple(tools)
+        values["tools"] = _tools(values.get("tools"), where)
+        values["est_cost"] = check_usd(values.get("est_cost"), f"{where}.est_cost")
+        check_layer(where, values.get("model"), values.get("effort"), values.get("routing"))
         if "limits" in values:
             values["limits"] = UsageLimits.of(values["limits"], f"{where}.limits")
         if values.get("retry") is not None:
@@ -76,8 +80,19 @@ class AgentProfile:
         return cls(**values)
 
 
+def _tools(tools: Any, where: str) -> tuple[Tool, ...]:
+    if tools is None:
+        return ()
+    if isinstance(tools, (str, Mapping, Tool)) or not isinstance(tools, Iterable):
+        raise ConfigError(
+            f"{where}.tools: expected a list of tools, got {type(tools).__name__}",
+            data={"field": f"{where}.tools"},
+        )
+    return tuple(tools)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentResult:
+class AgentResult(Generic[Value]):
     """What one agent call came to, for ``result="full"``.
 
     Attributes:
@@ -92,7 +107,7 @@ class AgentResult:
     """
 
     status: Literal["ok", "error", "limit", "cancelled"]
-    output: Any = None
+    output: Value | None = None
     error: WireError | None = None
     usage: Usage = ZERO_USAGE
     served_by: str | None = None

@@ -7,13 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from rulvar.contracts.messages import Msg
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import ConfigError
 
 __all__ = ["LoopState", "decode_checkpoint", "encode_checkpoint"]
+
+
+class _Kept(msgspec.Struct, rename="camel"):
+    """The fields of a checkpoint that are read."""
+
+    messages: list[Any]
+    turns: Annotated[int, msgspec.Meta(ge=0)]
+    usage: dict[str, Any]
+    tool_calls_used: Annotated[int, msgspec.Meta(ge=0)] = 0
+    schema_attempts: Annotated[int, msgspec.Meta(ge=0)] = 0
+    provider_calls: list[dict[str, Any]] = []
+    compaction: list[dict[str, Any]] = []
+    notes: dict[str, Any] = {}
 
 
 @dataclass(slots=True)
@@ -28,11 +43,14 @@ class LoopState:
     schema_attempts: int = 0
     provider_calls: list[dict[str, Any]] = field(default_factory=list)
     compactions: list[dict[str, Any]] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What conducts the agent keeps of its own."""
 
 
 def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, Any]:
     """Return a checkpoint's JSON object."""
     usage = state.usage.to_wire()
+    notes = {"notes": state.notes} if state.notes else {}
     return {
         "v": 1,
         "messages": [message.to_plain() for message in state.messages],
@@ -43,6 +61,7 @@ def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, 
         "schemaAttempts": state.schema_attempts,
         "compaction": list(state.compactions),
         "providerCalls": list(state.provider_calls),
+        **notes,
     }
 
 
@@ -50,18 +69,24 @@ def decode_checkpoint(wire: Mapping[str, Any]) -> LoopState:
     """Read a checkpoint's JSON object.
 
     Raises:
-        ConfigError: not a checkpoint of version 1.
+        ConfigError: not a checkpoint of version 1, or a field is wrong; names it.
     """
     if wire.get("v") != 1:
         raise ConfigError(f"checkpoint version {wire.get('v')!r} is not 1")
-    calls = list(wire.get("providerCalls", ()))
+    try:
+        kept = msgspec.convert(wire, _Kept)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"checkpoint: {error}") from None
+    if not all(isinstance(call.get("attempt"), int) for call in kept.provider_calls):
+        raise ConfigError("checkpoint: providerCalls: expected objects with an attempt's number")
     return LoopState(
-        messages=[Msg.from_wire(message) for message in wire["messages"]],
-        turns=wire["turns"],
-        usage=Usage.from_wire(wire["usage"]),
-        usage_approx=any(call.get("usageApprox") for call in calls),
-        tool_calls_used=wire.get("toolCallsUsed", 0),
-        schema_attempts=wire.get("schemaAttempts", 0),
-        provider_calls=calls,
-        compactions=list(wire.get("compaction", ())),
+        messages=[Msg.from_wire(message) for message in kept.messages],
+        turns=kept.turns,
+        usage=Usage.from_wire(kept.usage),
+        usage_approx=any(call.get("usageApprox") for call in kept.provider_calls),
+        tool_calls_used=kept.tool_calls_used,
+        schema_attempts=kept.schema_attempts,
+        provider_calls=kept.provider_calls,
+        compactions=kept.compaction,
+        notes=kept.notes,
     )

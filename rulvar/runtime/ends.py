@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from rulvar.contracts.schema import SchemaIssue
 from rulvar.contracts.stream import WireError
-from rulvar.errors import BudgetExhaustedError
+from rulvar.errors import BudgetExhaustedError, RulvarError
 from rulvar.runtime.turn import Turn
 
-__all__ = ["LoopEnd", "cut_short", "limit_reached", "mismatch", "refused", "unpaid"]
+__all__ = ["LoopEnd", "cut_short", "fault_error", "limit_reached", "mismatch", "refused", "unpaid"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,13 @@ def cut_short(turn: Turn) -> LoopEnd | None:
     if reason == "max-tokens":
         return LoopEnd(status="limit", error=limit_reached("max_output_tokens", turn.usage.output_tokens))
     return None
+
+
+def fault_error(fault: RulvarError) -> WireError:
+    """Return the error of a call that a fault ends: it keeps the fault's own code."""
+    wire = fault.to_wire()
+    kind = "budget" if isinstance(fault, BudgetExhaustedError) else "tool"
+    return WireError.from_wire({**wire, "data": {"kind": kind, **(wire.get("data") or {})}})
 
 
 def unpaid(error: BudgetExhaustedError) -> WireError:

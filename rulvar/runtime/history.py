@@ -9,10 +9,20 @@ from typing import Any
 import orjson
 
 from rulvar.contracts.canonical import encode_json
+from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import Msg, Part, ProviderRawPart, TextPart, ToolCallPart, ToolResultPart
 from rulvar.errors import ConfigError
 
-__all__ = ["Compaction", "SplitHistory", "dump_wire", "project_history", "rough_tokens", "split_history"]
+__all__ = [
+    "Compaction",
+    "SplitHistory",
+    "cache_hint",
+    "dump_wire",
+    "last_rounds",
+    "project_history",
+    "rough_tokens",
+    "split_history",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +94,28 @@ def project_history(messages: Sequence[Msg], family: str) -> tuple[Msg, ...]:
         for message in messages
     )
     return tuple(message for message in kept if message.parts)
+
+
+def cache_hint(caps: ModelCaps, messages: Sequence[Msg]) -> Any:
+    """Return where a provider that caches on request is asked to: after tools, system text and last message."""
+    if caps.prompt_caching != "explicit":
+        return None
+    last = sum(message.role != "system" for message in messages) - 1  # system text is a place of its own
+    places: list[Any] = ["tools", "system", {"messageIndex": last}]
+    return {"breakpoints": [{"after": place, "ttl": "5m"} for place in places]}
+
+
+def last_rounds(messages: Sequence[Msg], count: int) -> list[Any]:
+    """Return what the last model turns asked of tools and were told, newest first."""
+    rounds: list[Any] = []
+    for at in range(len(messages) - 1, 0, -2):
+        answers, turn = messages[at], messages[at - 1]
+        if len(rounds) == count or answers.role != "tool" or turn.role != "assistant":
+            break
+        calls = [(part.name, part.args) for part in turn.parts if isinstance(part, ToolCallPart)]
+        told = [part.result for part in answers.parts if isinstance(part, ToolResultPart)]
+        rounds.append((calls, told))
+    return rounds
 
 
 def split_history(messages: Sequence[Msg], keep_turns: int) -> SplitHistory | None:

@@ -33,6 +33,10 @@ class UsageLimits:
     timeout_s: float | None = None
     idle_timeout_s: float | None = 300
 
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            _check(f"limits.{item.name}", item.name, getattr(self, item.name))
+
     @classmethod
     def of(cls, limits: UsageLimits | Mapping[str, Any] | None, what: str = "limits") -> UsageLimits:
         """Return limits from a mapping of the attribute names.
@@ -41,11 +45,14 @@ class UsageLimits:
             ConfigError: an unknown field, or a value out of range; names the field and the range.
         """
         if limits is None:
-            return cls()
+            return _DEFAULTS
         if isinstance(limits, UsageLimits):
             return limits
         if not isinstance(limits, Mapping):
-            raise ConfigError(f"{what}: expected UsageLimits or a mapping", data={"field": what})
+            raise ConfigError(
+                f"{what}: expected UsageLimits or a mapping, got {type(limits).__name__}",
+                data={"field": what},
+            )
         known = {item.name for item in fields(cls)}
         for name, value in limits.items():
             if name not in known:
@@ -71,3 +78,6 @@ def _check(where: str, name: str, value: Any) -> None:
         raise ConfigError(
             f"{where}: expected {allowed}, got {value!r}", data={"field": where, "value": repr(value)}
         )
+
+
+_DEFAULTS = UsageLimits()

@@ -8,29 +8,43 @@ its last turn.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from rulvar.contracts.capabilities import ModelCaps
-from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart, ToolChoice, ToolContract, ToolResultPart
+from rulvar.contracts.messages import (
+    ChatRequest,
+    ImagePart,
+    Msg,
+    TextPart,
+    ToolCallPart,
+    ToolChoice,
+    ToolContract,
+    ToolResultPart,
+)
 from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.schema import SchemaContract, SchemaIssue
-from rulvar.contracts.stream import WireError
-from rulvar.contracts.usage import Usage, add_usage
+from rulvar.contracts.usage import add_usage
 from rulvar.errors import BudgetExhaustedError, ConfigError, ReplayDriftError, VcrMissError
 from rulvar.runtime import structured
 from rulvar.runtime.checkpoint import LoopState
-from rulvar.runtime.ends import LoopEnd, cut_short, limit_reached, mismatch, unpaid
-from rulvar.runtime.history import Compaction, project_history, rough_tokens, split_history
+from rulvar.runtime.ends import LoopEnd, cut_short, fault_error, limit_reached, mismatch, unpaid
+from rulvar.runtime.history import (
+    Compaction,
+    cache_hint,
+    last_rounds,
+    project_history,
+    rough_tokens,
+    split_history,
+)
+from rulvar.runtime.host import LoopHost
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy, retry_delay_s
 from rulvar.runtime.router import ModelChoice
 from rulvar.runtime.turn import Turn, take_turn
-from rulvar.tools.invoke import ToolOutcome
 
-__all__ = ["AgentLoop", "AgentTask", "LoopHost"]
+__all__ = ["AgentLoop", "AgentTask"]
 
 MAX_SCHEMA_ATTEMPTS = 2
 """How often an answer that does not fit its schema is asked for again."""
@@ -52,47 +66,8 @@ class AgentTask:
     limits: UsageLimits
     retry: RetryPolicy
     compaction: Compaction | None = None
-
-
-class LoopHost(Protocol):
-    """Acts for the loop."""
-
-    async def exchanged(self, record: dict[str, Any], request: ChatRequest, turn: Turn) -> None:
-        """One exchange is over: journal it and tell observers."""
-
-    async def checkpoint(self, state: LoopState) -> None:
-        """A turn boundary is reached: keep the state."""
-
-    async def run_tool(self, call: ToolCallPart, state: LoopState) -> ToolOutcome:
-        """Run one tool call through the gate; a call that waits for approval keeps the state first."""
-
-    def failed(self, error: WireError, *, will_retry: bool) -> None:
-        """One exchange failed."""
-
-    def schema_retry(self, attempt: int) -> None:
-        """An answer did not fit and is asked for again."""
-
-    async def pause(self, seconds: float) -> None:
-        """Wait before another attempt."""
-
-    def chance(self) -> float:
-        """Return a number in [0, 1) for jitter."""
-
-    def on_event(self) -> Any:
-        """Return a callback for stream events, or None."""
-
-    def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
-        """Return how many output tokens the next turn may cost; None is no bound.
-
-        Raises:
-            BudgetExhaustedError: no useful turn can be paid.
-        """
-
-    def affords(self, usage: Usage) -> bool:
-        """Whether the budget still pays for an exchange that has used this much so far."""
-
-    def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Hold one of the exchanges that may be under way at once."""
+    media: tuple[ImagePart, ...] = ()
+    schema_attempts: int = MAX_SCHEMA_ATTEMPTS
 
 
 class AgentLoop:
@@ -117,17 +92,23 @@ class AgentLoop:
 
     async def run(self) -> LoopEnd:
         """Take turns until the call ends."""
-        if pending := self._unanswered_calls():
-            await self._answer(pending)
+        if (pending := self._unanswered_calls()) and (end := await self._answer(pending)) is not None:
+            return end
         while True:
             if self.state.turns >= self.task.limits.max_turns:
                 return LoopEnd(status="limit", error=limit_reached("max_turns", self.task.limits.max_turns))
             try:
                 await self._compact()
-                turn = await self._exchange(self._request())
+                request = self._request()
+                if (end := await self.host.admit_turn(request, self.state)) is not None:
+                    return end
+                turn = await self._exchange(request)
             except BudgetExhaustedError as error:
                 return LoopEnd(status="error", error=unpaid(error), denied=error)
             self.state.turns += 1
+            if (end := await self.host.admit_answer(turn, self.state)) is not None:
+                self.state.messages.append(Msg(role="assistant", parts=turn.parts))
+                return end
             if turn.error is not None:
                 self.state.messages.append(Msg(role="assistant", parts=turn.parts))
                 return self._failed(turn)
@@ -145,8 +126,9 @@ class AgentLoop:
             limit = self.task.limits.max_tool_calls
             if limit is not None and self.state.tool_calls_used + len(calls) > limit:
                 return LoopEnd(status="limit", error=limit_reached("max_tool_calls", limit))
-            await self._answer(calls)
-            return self._stuck()
+            if (end := await self.host.admit_calls(calls, self.state)) is not None:
+                return end
+            return await self._answer(calls) or self._stuck()
         if (cut := cut_short(turn)) is not None:
             return cut
         if self.task.schema is None:
@@ -162,7 +144,7 @@ class AgentLoop:
         if found is not None and not issues:
             return LoopEnd(status="ok", output=found.raw)
         self.state.schema_attempts += 1
-        if self.state.schema_attempts > MAX_SCHEMA_ATTEMPTS:
+        if self.state.schema_attempts > self.task.schema_attempts:
             return LoopEnd(status="error", error=mismatch(issues))
         self.host.schema_retry(self.state.schema_attempts)
         self._answer_forced_calls(turn)
@@ -181,11 +163,14 @@ class AgentLoop:
         if results:
             self.state.messages.append(Msg(role="tool", parts=results))
 
-    async def _answer(self, calls: Sequence[ToolCallPart]) -> None:
+    async def _answer(self, calls: Sequence[ToolCallPart]) -> LoopEnd | None:
+        """Run tool calls in order; an outcome that ends the agent is returned."""
         messages = self.state.messages
         for call in calls:
             outcome = await self.host.run_tool(call, self.state)
             self.state.tool_calls_used += 1
+            if outcome.fault is not None:
+                return LoopEnd(status="error", error=fault_error(outcome.fault))
             part = ToolResultPart(
                 id=call.id, name=call.name, result=outcome.result, is_error=True if outcome.is_error else None
             )
@@ -194,6 +179,7 @@ class AgentLoop:
             else:
                 messages.append(Msg(role="tool", parts=(part,)))
         await self.host.checkpoint(self.state)
+        return None
 
     def _unanswered_calls(self) -> list[ToolCallPart]:
         """Return the tool calls of a resumed state's last turn that have no result yet."""
@@ -212,7 +198,7 @@ class AgentLoop:
         bound = self.task.limits.max_idle_turns
         if bound is None:
             return None
-        rounds = _last_rounds(self.state.messages, bound + 1)
+        rounds = last_rounds(self.state.messages, bound + 1)
         if len(rounds) <= bound or any(item != rounds[0] for item in rounds):
             return None
         return LoopEnd(status="limit", error=limit_reached("max_idle_turns", bound))
@@ -315,7 +301,7 @@ class AgentLoop:
                 task.limits.max_output_tokens_per_turn,
                 self.host.output_bound(self._caps, self.state.messages),
             ),
-            cache_hint=_cache_hint(self._caps, len(self.state.messages)),
+            cache_hint=cache_hint(self._caps, self.state.messages),
             provider_options=self._provider_options(),
         )
 
@@ -345,7 +331,8 @@ class AgentLoop:
     def _ask_for_json(self, schema: SchemaContract) -> None:
         last = self.state.messages.pop()
         text = "".join(getattr(part, "text", "") for part in last.parts)
-        self.state.messages.append(Msg.text("user", f"{text}\n\n{structured.schema_instruction(schema)}"))
+        asked = TextPart(text=f"{text}\n\n{structured.schema_instruction(schema)}")
+        self.state.messages.append(Msg(role="user", parts=(asked, *self.task.media)))
 
     def _failed(self, turn: Turn) -> LoopEnd:
         fatal = (
@@ -356,7 +343,7 @@ class AgentLoop:
 
 def _first_messages(task: AgentTask) -> list[Msg]:
     messages = [Msg.text("system", task.system)] if task.system else []
-    messages.append(Msg.text("user", task.prompt))
+    messages.append(Msg(role="user", parts=(TextPart(text=task.prompt), *task.media)))
     return messages
 
 
@@ -364,23 +351,3 @@ def _smaller(left: int | None, right: int | None) -> int | None:
     if left is None or right is None:
         return right if left is None else left
     return min(left, right)
-
-
-def _cache_hint(caps: ModelCaps, messages: int) -> Any:
-    if caps.prompt_caching != "explicit":
-        return None
-    places: list[Any] = ["tools", "system", {"messageIndex": messages - 1}]
-    return {"breakpoints": [{"after": place, "ttl": "5m"} for place in places]}
-
-
-def _last_rounds(messages: Sequence[Msg], count: int) -> list[Any]:
-    """Return what the last model turns asked of tools and were told, newest first."""
-    rounds: list[Any] = []
-    for at in range(len(messages) - 1, 0, -2):
-        answers, turn = messages[at], messages[at - 1]
-        if len(rounds) == count or answers.role != "tool" or turn.role != "assistant":
-            break
-        calls = [(part.name, part.args) for part in turn.parts if isinstance(part, ToolCallPart)]
-        told = [part.result for part in answers.parts if isinstance(part, ToolResultPart)]
-        rounds.append((calls, told))
-    return rounds

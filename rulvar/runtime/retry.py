@@ -21,6 +21,16 @@ class Backoff:
     max_ms: float = 30_000
     jitter: bool = True
 
+    def __post_init__(self) -> None:
+        for name in ("initial_ms", "factor", "max_ms"):
+            value = getattr(self, name)
+            good = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not good or not 0 <= value < float("inf"):
+                where = f"retry.backoff.{name}"
+                raise ConfigError(
+                    f"{where}: expected a number from 0 up, got {value!r}", data={"field": where}
+                )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
@@ -28,6 +38,18 @@ class RetryPolicy:
 
     attempts: int = 3
     backoff: Backoff = Backoff()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.attempts, int) or isinstance(self.attempts, bool) or self.attempts < 1:
+            raise ConfigError(
+                f"retry.attempts: expected an integer from 1 up, got {self.attempts!r}",
+                data={"field": "retry.attempts"},
+            )
+        if not isinstance(self.backoff, Backoff):
+            raise ConfigError(
+                f"retry.backoff: expected a Backoff, got {type(self.backoff).__name__}",
+                data={"field": "retry.backoff"},
+            )
 
     @classmethod
     def of(cls, policy: RetryPolicy | Mapping[str, Any] | None, what: str = "retry") -> RetryPolicy:
@@ -56,14 +78,6 @@ class RetryPolicy:
                     f"{what}.backoff.{name}: unknown field", data={"field": f"{what}.backoff.{name}"}
                 )
             backoff = Backoff(**backoff)
-        for name in ("initial_ms", "factor", "max_ms"):
-            value = getattr(backoff, name)
-            if (
-                not isinstance(value, (int, float))
-                or isinstance(value, bool)
-                or not 0 <= value < float("inf")
-            ):
-                raise ConfigError(f"{what}.backoff.{name}: expected a number from 0 up", data={"field": name})
         return cls(attempts=attempts, backoff=backoff)
 
 

@@ -81,6 +81,35 @@ def choose_model(role: str, layers: Iterable[RoutingLayer]) -> ModelChoice:
     return ModelChoice(reference=chosen.reference, effort=effort, provider_options=chosen.provider_options)
 
 
+def check_layer(where: str, model: Any, effort: Any, routing: Any) -> None:
+    """Check what one layer says about models before any call asks for one.
+
+    Raises:
+        ConfigError: names the field, and what is allowed.
+    """
+    if model is not None:
+        _model_choice(model, where)
+    if effort is not None and effort not in EFFORTS:
+        raise ConfigError(
+            f"{where}.effort={effort!r}: use one of {', '.join(EFFORTS)}", data={"field": f"{where}.effort"}
+        )
+    if routing is None:
+        return
+    if not isinstance(routing, Mapping):
+        raise ConfigError(
+            f"{where}.routing: expected a mapping of roles to models, got {type(routing).__name__}",
+            data={"field": f"{where}.routing"},
+        )
+    for role, named in routing.items():
+        if role not in ROLES:
+            raise ConfigError(
+                f"{where}.routing: no role {role!r}; the roles are {', '.join(ROLES)}",
+                data={"field": f"{where}.routing.{role}"},
+            )
+        if named is not None:
+            _model_choice(named, f"{where}.routing[{role!r}]")
+
+
 def _model_choice(named: Any, where: str) -> ModelChoice:
     if isinstance(named, str):
         named = {"model": named}

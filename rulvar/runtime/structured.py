@@ -8,13 +8,14 @@ native tier is used for closed schemas only: providers refuse open ones in stric
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.messages import ToolCallPart, ToolContract
 from rulvar.contracts.schema import SchemaContract, SchemaIssue
+from rulvar.contracts.strictness import is_strict_compatible
 
 __all__ = [
     "RESULT_TOOL",
@@ -30,7 +31,6 @@ __all__ = [
 
 Tier = Literal["native", "forced-tool", "prompt"]
 RESULT_TOOL = "emit_result"
-_LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
 _WHITE = " \t\n\r\v\f\ufeff\u00a0\u2028\u2029"
 
 
@@ -39,27 +39,6 @@ class Candidate:
     """A JSON value found in an answer."""
 
     raw: Any
-
-
-def is_strict_compatible(schema: Any) -> bool:
-    """Whether every object of a canonical schema is closed: no extra members, every member required."""
-    if not isinstance(schema, Mapping):
-        return True
-    properties = schema.get("properties")
-    is_object = schema.get("type") == "object" or "properties" in schema or "additionalProperties" in schema
-    if is_object:
-        names = set(properties) if isinstance(properties, Mapping) else set()
-        required = schema.get("required")
-        if schema.get("additionalProperties") is not False:
-            return False
-        if not names <= set(required if isinstance(required, list) else ()):
-            return False
-    below: list[Any] = list(properties.values()) if isinstance(properties, Mapping) else []
-    below.extend(schema[name] for name in ("items", "contains") if name in schema)
-    for name in _LISTS:
-        if isinstance(schema.get(name), list):
-            below.extend(schema[name])
-    return all(is_strict_compatible(item) for item in below)
 
 
 def select_tier(structured_output: Tier, schema: Any) -> Tier:

@@ -204,11 +204,11 @@ def _read_event(event: ChatEvent, turn: Turn, text: list[str], names: dict[str, 
 
 
 def _keep_raw_blocks(event: Finish, turn: Turn) -> None:
-    """Keep a provider's opaque blocks, which must survive the round trip."""
-    blocks = (event.provider_metadata or {}).get("rawBlocks")
-    for block in blocks if isinstance(blocks, list) else ():
-        if isinstance(block, dict) and isinstance(block.get("provider"), str):
-            turn.raw.append(ProviderRawPart(provider=block["provider"], block=block.get("block")))
+    """Keep a provider's opaque blocks, which must survive the round trip; they stand under its family."""
+    for family, meta in (event.provider_metadata or {}).items():
+        blocks = meta.get("retainedParts") if isinstance(meta, dict) else None
+        for block in blocks if isinstance(blocks, list) else ():
+            turn.raw.append(ProviderRawPart(provider=family, block=block))
 
 
 def _update(usage: Usage, seen: Any) -> Usage:

@@ -3,8 +3,9 @@
 A store's module is loaded when its name is first used, so that nobody pays for the others' drivers.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rulvar.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from rulvar.stores.archive import export_runs as export_runs
@@ -53,15 +54,4 @@ __all__ = [
     "read_archive",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'rulvar.stores' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -77,12 +77,15 @@ def decode_row(line: object, run_id: str, seq: object) -> JournalEntry:
     """Read the line that a database keeps of an entry.
 
     Raises:
-        JournalOrderViolation: it is no entry; names run and seq.
+        JournalOrderViolation: it is no entry, or another row's; names run and seq.
     """
     try:
         if not isinstance(line, bytes):
             raise ValueError(f"expected bytes, got {type(line).__name__}")
-        return decode_entry(line)
+        entry = decode_entry(line)
+        if entry.seq != seq:
+            raise ValueError(f"its line says seq {entry.seq}")
+        return entry
     except ValueError as error:
         raise JournalOrderViolation(
             f"run {run_id}, seq {seq}: not a journal entry ({error}); restore the run from an archive or a backup",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from rulvar.contracts.entries import JournalEntry
-from rulvar.contracts.ids import check_run_id
+from rulvar.contracts.ids import check_run_id, is_run_id
 from rulvar.contracts.ports.lease import Lease, LeaseState
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.errors import ConfigError, LeaseHeldError
@@ -149,6 +149,15 @@ class JsonlFileStore:
         names = sorted(path.name.removesuffix(suffix) for path in self.directory.glob(f"*{suffix}"))
         paths = [self.directory / f"{name}{suffix}" for name in names]
         return [decode_meta(data, str(path)) for path in paths if (data := read_file(path))]
+
+    async def run_ids(self) -> list[str]:
+        """Return the id of every run of which there is a file, in order; what is no run id is passed over."""
+        names = {
+            path.name.removesuffix(suffix)
+            for suffix in (".meta.json", ".jsonl")
+            for path in self.directory.glob(f"*{suffix}")
+        }
+        return sorted(filter(is_run_id, names))
 
     async def delete(self, run_id: str, *, lease: Lease | None = None) -> None:
         """Remove a run's files, its transcripts included; the meta row goes last.

@@ -17,6 +17,7 @@ from rulvar.contracts.ports.store import RunMeta
 from rulvar.contracts.ports.transcripts import split_ref
 from rulvar.errors import RulvarError
 from rulvar.stores.journal_lines import decode_row
+from rulvar.stores.listing import RUN_IDS
 from rulvar.stores.meta_row import decode_meta, encode_meta
 from rulvar.stores.postgres_pool import PostgresPool
 from rulvar.stores.postgres_schema import migrate, quoted_schema
@@ -183,6 +184,11 @@ class PostgresStore:
         return [
             decode_meta(meta, f"run {run_id}") for run_id, meta in await _rows(self.pool, self.schema, query)
         ]
+
+    async def run_ids(self) -> list[str]:
+        """Return the id of every run of which anything is stored, in order."""
+        query = RUN_IDS.format(metas="{s}.metas", entries="{s}.entries")
+        return sorted(run_id for (run_id,) in await _rows(self.pool, self.schema, query))
 
     async def delete(self, run_id: str, *, lease: Lease | None = None) -> None:
         """Forget a run, its transcripts included, in one statement; its epochs go on counting."""

@@ -183,6 +183,7 @@ class SealedStore:
             "lease_of",
             "leases_expire",
             "orphaned_runs",
+            "run_ids",
             "close",
         ):
             return getattr(self.inner, name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -19,9 +20,11 @@ from rulvar.contracts.ports.store import RunMeta
 from rulvar.contracts.ports.transcripts import split_ref
 from rulvar.errors import ConfigError
 from rulvar.stores.journal_lines import decode_row
+from rulvar.stores.listing import RUN_IDS
 from rulvar.stores.machine import boot_id, machine_seconds, process_identity, process_is_gone
 from rulvar.stores.meta_row import decode_meta, encode_meta
 from rulvar.stores.refusals import lease_held, order_violated, superseded
+from rulvar.stores.sqlite_connection import WatchedConnection
 from rulvar.stores.sqlite_schema import migrate
 from rulvar.stores.sqlite_thread import SqliteThread
 
@@ -133,6 +136,19 @@ class SqliteStore:
 
         return await self._thread.read(work)
 
+    async def run_ids(self) -> list[str]:
+        """Return the id of every run of which anything is stored, in order."""
+
+        def work(connection: sqlite3.Connection) -> list[str]:
+            return [
+                run_id
+                for (run_id,) in connection.execute(
+                    RUN_IDS.format(metas="rulvar_metas", entries="rulvar_entries")
+                ).fetchall()
+            ]
+
+        return await self._thread.read(work)
+
     async def delete(self, run_id: str, *, lease: Lease | None = None) -> None:
         """Forget a run, its transcripts included, in one transaction; its epochs go on counting."""
         check_run_id(run_id)
@@ -198,7 +214,7 @@ class SqliteStore:
         """Close the file; the next use opens it again."""
         await self._thread.close()
 
-    def _connect(self, waits: bool) -> sqlite3.Connection:
+    def _connect(self, waits: bool) -> WatchedConnection:
         name = str(self.path)
         if name != ":memory:":
             try:
@@ -206,17 +222,34 @@ class SqliteStore:
             except OSError as error:
                 raise sqlite3.OperationalError(f"cannot make the folder: {error}") from None
         timeout = self.busy_timeout_s if waits else 0.0
-        connection = sqlite3.connect(name, timeout, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            name, timeout, isolation_level=None, check_same_thread=False, factory=WatchedConnection
+        )
         try:
             if not waits:
                 connection.execute("PRAGMA wal_autocheckpoint = 0")
-            connection.execute("PRAGMA journal_mode = WAL")
+            _use_wal(connection, timeout)
             connection.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'fsync' else 'NORMAL'}")
             migrate(connection, name)
+            if name != ":memory:":
+                connection.watch(name)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def _use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
+    """Switch a database to WAL; SQLite itself does not wait while somebody else switches the same file."""
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+        time.sleep(0.01)
 
 
 class SqliteTranscripts:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rulvar.errors import StoreError
+from rulvar.stores.sqlite_connection import WatchedConnection
 
 __all__ = ["SqliteThread"]
 
@@ -48,14 +49,14 @@ class SqliteThread:
     """
 
     def __init__(
-        self, name: str, connect: Callable[[bool], sqlite3.Connection], *, commits_at_once: bool
+        self, name: str, connect: Callable[[bool], WatchedConnection], *, commits_at_once: bool
     ) -> None:
         self._name = name
         self._connect = connect
         self._commits_at_once = commits_at_once
-        self._quick: sqlite3.Connection | None = None
+        self._quick: WatchedConnection | None = None
         self._quick_writes = 0
-        self._connection: sqlite3.Connection | None = None
+        self._connection: WatchedConnection | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: deque[_Job] = deque()
         self._running = False
@@ -106,7 +107,11 @@ class SqliteThread:
             if self._quick is None:
                 self._quick = self._connect(False)
             quick = self._quick
-            quick.execute("BEGIN IMMEDIATE")
+            try:
+                quick.begin()
+            except StoreError:
+                self._close_quick()
+                return None
             try:
                 result = work(quick)
             except sqlite3.Error:
@@ -170,7 +175,7 @@ class SqliteThread:
                 self._connection = self._connect(True)
             connection = self._connection
             if writes:
-                connection.execute("BEGIN IMMEDIATE")
+                connection.begin()
             for job in batch:
                 answers.append(_run(job, connection))
             if writes:

@@ -58,7 +58,8 @@ class FileTranscriptStore:
     async def refs(self, run_id: str) -> list[str]:
         """Return the references of a run's blobs, in order."""
         folder = self.directory / check_run_id(run_id)
-        paths = [path.relative_to(self.directory) for path in folder.rglob("*.bin")]
+        found = (path for path in folder.rglob("*.bin") if path.is_file() and not path.is_symlink())
+        paths = [path.relative_to(self.directory) for path in found]
         return sorted(path.with_suffix("").as_posix() for path in paths)
 
     async def delete_run(self, run_id: str, *, lease: Lease | None = None) -> None:

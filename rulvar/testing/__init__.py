@@ -4,13 +4,16 @@ This module re-exports the public names and nothing else; a name's module is loa
 first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rulvar.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from rulvar.agents.agent import check_agent as check_agent
     from rulvar.contracts.redaction import Redactor as Redactor
     from rulvar.contracts.redaction import default_redact as default_redact
     from rulvar.contracts.request_hash import request_hash as request_hash
+    from rulvar.contracts.strictness import strict_schema as strict_schema
     from rulvar.machines.recording import ToolFixture as ToolFixture
     from rulvar.machines.recording import load_fixture as load_fixture
     from rulvar.testing.answers import failure as failure
@@ -30,15 +33,19 @@ if TYPE_CHECKING:
     from rulvar.testing.conformance import AdapterConformance as AdapterConformance
     from rulvar.testing.conformance import StoreConformance as StoreConformance
     from rulvar.testing.conformance import adapter_conformance as adapter_conformance
+    from rulvar.testing.conformance import adapter_scenes as adapter_scenes
     from rulvar.testing.diagnose import MissDiagnosis as MissDiagnosis
     from rulvar.testing.diagnose import diagnose_miss as diagnose_miss
     from rulvar.testing.doubles import contract_fake as contract_fake
     from rulvar.testing.doubles import tool_mock as tool_mock
     from rulvar.testing.engine import TestEngine as TestEngine
     from rulvar.testing.engine import create_test_engine as create_test_engine
+    from rulvar.testing.eval_report import EvalReport as EvalReport
+    from rulvar.testing.evals import EvalCase as EvalCase
+    from rulvar.testing.evals import evaluate as evaluate
+    from rulvar.testing.evals import rubric_judge as rubric_judge
     from rulvar.testing.fake import FAKE_MODEL_REF as FAKE_MODEL_REF
     from rulvar.testing.fake import FakeAdapter as FakeAdapter
-    from rulvar.testing.fake import scripted_model as scripted_model
     from rulvar.testing.journal_replay import Replay as Replay
     from rulvar.testing.journal_replay import replay_run as replay_run
     from rulvar.testing.live import MAX_LIVE_SMOKE_ATTEMPTS as MAX_LIVE_SMOKE_ATTEMPTS
@@ -62,6 +69,13 @@ if TYPE_CHECKING:
     from rulvar.testing.responders import fake_tool_calls as fake_tool_calls
     from rulvar.testing.responders import fake_wire_error as fake_wire_error
     from rulvar.testing.run import TestRun as TestRun
+    from rulvar.testing.samples import sample_pdf as sample_pdf
+    from rulvar.testing.samples import sample_png as sample_png
+    from rulvar.testing.script import ScriptedModel as ScriptedModel
+    from rulvar.testing.script import ScriptedRequest as ScriptedRequest
+    from rulvar.testing.script import final as final
+    from rulvar.testing.script import scripted_model as scripted_model
+    from rulvar.testing.script import tool_calls as tool_calls
     from rulvar.testing.shake.entrances import shake_journal as shake_journal
     from rulvar.testing.shake.entrances import shake_tests as shake_tests
     from rulvar.testing.shake.report import ShakeMove as ShakeMove
@@ -81,6 +95,8 @@ _HOMES = {
     "CassetteHeader": "rulvar.testing.cassette",
     "CassetteRow": "rulvar.testing.cassette",
     "Coverage": "rulvar.testing.machine_coverage",
+    "EvalCase": "rulvar.testing.evals",
+    "EvalReport": "rulvar.testing.eval_report",
     "FAKE_MODEL_REF": "rulvar.testing.fake",
     "FakeAdapter": "rulvar.testing.fake",
     "FakeCall": "rulvar.testing.responders",
@@ -93,6 +109,8 @@ _HOMES = {
     "Replay": "rulvar.testing.journal_replay",
     "ReplayAdapter": "rulvar.testing.replayer",
     "ReplayReport": "rulvar.testing.report",
+    "ScriptedModel": "rulvar.testing.script",
+    "ScriptedRequest": "rulvar.testing.script",
     "ShakeMove": "rulvar.testing.shake.report",
     "ShakeReport": "rulvar.testing.shake.report",
     "StoreConformance": "rulvar.testing.conformance",
@@ -103,9 +121,11 @@ _HOMES = {
     "ToolTestRun": "rulvar.testing.tool",
     "TransitionRun": "rulvar.testing.single_transition",
     "adapter_conformance": "rulvar.testing.conformance",
+    "adapter_scenes": "rulvar.testing.conformance",
     "assert_called_agent": "rulvar.testing.matchers",
     "assert_under_budget": "rulvar.testing.matchers",
     "cassette_stats": "rulvar.testing.cassette_listing",
+    "check_agent": "rulvar.agents.agent",
     "check_cassette": "rulvar.testing.cassette_check",
     "contract_fake": "rulvar.testing.doubles",
     "coverage": "rulvar.testing.machine_coverage",
@@ -114,9 +134,11 @@ _HOMES = {
     "diagnose_miss": "rulvar.testing.diagnose",
     "diff_cassettes": "rulvar.testing.cassette_changes",
     "diff_traces": "rulvar.testing.traces",
+    "evaluate": "rulvar.testing.evals",
     "failure": "rulvar.testing.answers",
     "fake_tool_calls": "rulvar.testing.responders",
     "fake_wire_error": "rulvar.testing.responders",
+    "final": "rulvar.testing.script",
     "list_cassettes": "rulvar.testing.cassette_listing",
     "live_test_enabled": "rulvar.testing.live",
     "load_fixture": "rulvar.machines.recording",
@@ -130,14 +152,19 @@ _HOMES = {
     "replay": "rulvar.testing.replayer",
     "replay_run": "rulvar.testing.journal_replay",
     "request_hash": "rulvar.contracts.request_hash",
+    "rubric_judge": "rulvar.testing.evals",
     "run_live_smoke": "rulvar.testing.live",
     "run_tool": "rulvar.testing.tool",
     "run_transition": "rulvar.testing.single_transition",
     "run_workflow": "rulvar.testing.machine",
-    "scripted_model": "rulvar.testing.fake",
+    "sample_pdf": "rulvar.testing.samples",
+    "sample_png": "rulvar.testing.samples",
+    "scripted_model": "rulvar.testing.script",
     "shake_journal": "rulvar.testing.shake.entrances",
     "shake_tests": "rulvar.testing.shake.entrances",
+    "strict_schema": "rulvar.contracts.strictness",
     "test_tool": "rulvar.testing.tool",
+    "tool_calls": "rulvar.testing.script",
     "tool_grants": "rulvar.tools.grants",
     "tool_mock": "rulvar.testing.doubles",
 }
@@ -152,6 +179,8 @@ __all__ = [
     "CassetteHeader",
     "CassetteRow",
     "Coverage",
+    "EvalCase",
+    "EvalReport",
     "FakeAdapter",
     "FakeCall",
     "LiveSmoke",
@@ -161,6 +190,8 @@ __all__ = [
     "Replay",
     "ReplayAdapter",
     "ReplayReport",
+    "ScriptedModel",
+    "ScriptedRequest",
     "ShakeMove",
     "ShakeReport",
     "StoreConformance",
@@ -171,9 +202,11 @@ __all__ = [
     "ToolTestRun",
     "TransitionRun",
     "adapter_conformance",
+    "adapter_scenes",
     "assert_called_agent",
     "assert_under_budget",
     "cassette_stats",
+    "check_agent",
     "check_cassette",
     "contract_fake",
     "coverage",
@@ -182,9 +215,11 @@ __all__ = [
     "diagnose_miss",
     "diff_cassettes",
     "diff_traces",
+    "evaluate",
     "failure",
     "fake_tool_calls",
     "fake_wire_error",
+    "final",
     "list_cassettes",
     "live_test_enabled",
     "load_fixture",
@@ -198,27 +233,21 @@ __all__ = [
     "replay",
     "replay_run",
     "request_hash",
+    "rubric_judge",
     "run_live_smoke",
     "run_tool",
     "run_transition",
     "run_workflow",
+    "sample_pdf",
+    "sample_png",
     "scripted_model",
     "shake_journal",
     "shake_tests",
+    "strict_schema",
     "test_tool",
+    "tool_calls",
     "tool_grants",
     "tool_mock",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'rulvar.testing' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -106,6 +106,12 @@ class CassetteRow:
         return tuple(event_from_wire(event) for event in self.wire["events"])
 
     @property
+    def last_event(self) -> ChatEvent | None:
+        """The event that the stream ended with; None when there is none."""
+        events = self.wire["events"]
+        return event_from_wire(events[-1]) if events else None
+
+    @property
     def caps(self) -> ModelCaps:
         """What the adapter said of the model when the exchange was recorded."""
         return caps_from_wire(self.wire["caps"])

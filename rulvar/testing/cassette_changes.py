@@ -16,6 +16,7 @@ from rulvar.testing.excerpt import excerpt
 from rulvar.testing.nearest_rows import likely_rows, recorded_request
 from rulvar.testing.report import ReplayReport, relative_path
 from rulvar.testing.request_difference import Difference, compare_requests
+from rulvar.testing.row_use import row_use
 
 __all__ = ["diff_cassettes", "merge_cassettes", "prune_cassette", "unused_lines"]
 
@@ -64,24 +65,27 @@ def unused_lines(cassette: str | os.PathLike[str], report: ReplayReport) -> list
     """Return the lines of a cassette that no test of a report used.
 
     Raises:
-        ConfigError: no test of the report used the cassette, or one that did has not passed.
+        ConfigError: no test of the report used the cassette, one that did has not passed, or the
+            cassette is not what it was when the report was written.
     """
     path = relative_path(os.path.abspath(os.fspath(cassette)), report.root)
-    served: set[int] = set()
-    rows: set[int] = set()
-    for test in report.tests:
-        for used in test.cassettes:
-            if used.path != path:
-                continue
-            if test.outcome != "passed":
-                raise ConfigError(
-                    f"{path}: {test.node_id} {test.outcome}, so its rows may be missing from the report; fix it first"
-                )
-            served.update(used.served)
-            rows.update(used.served, used.unused)
-    if not rows:
+    use = row_use(report.tests).get(path)
+    if use is None or not use.rows:
         raise ConfigError(f"{path}: no test in the report opened this cassette")
-    return sorted(rows - served)
+    if use.failed:
+        test = use.failed[0]
+        raise ConfigError(
+            f"{path}: {test.node_id} {test.outcome}, so its rows may be missing from the report; fix it first"
+        )
+    tape = read_cassette(cassette)
+    index = {line: row for row, line in enumerate(tape.lines)}
+    if set(index) != use.rows or any(
+        tape.row(index[line]).request_hash != digest for line, digest in use.hashes.items()
+    ):
+        raise ConfigError(
+            f"{path}: it has changed since the report was written; run the tests again with --rulvar-report"
+        )
+    return use.unused
 
 
 def prune_cassette(cassette: str | os.PathLike[str], lines: Iterable[int]) -> int:

@@ -53,11 +53,11 @@ class CassetteFile:
             ConfigError: another recorder holds the file, or it cannot be opened.
         """
         self.path = path
+        self._place = os.path.abspath(path)  # the working directory may change while we record
         try:
             self._fd = self._open(header)
         except OSError as error:
-            problem = f"cannot record to the cassette: {error.strerror or error}"
-            raise self._refusal(problem) from None
+            raise self._cannot_record(error) from None
         self._close = weakref.finalize(self, os.close, self._fd)
         if fresh:
             self._empty(header)
@@ -76,10 +76,12 @@ class CassetteFile:
         """Write one line (without its newline) after the last whole one.
 
         Raises:
-            ConfigError: the file was closed, or the disk refused the line; nothing of it stays.
+            ConfigError: the file was closed, another program changed it, or the disk refused the line;
+                nothing of it stays.
         """
         if self.closed:
             raise self._refusal("the recording session is closed")
+        self._check_untouched()
         start = self._good
         try:
             if self._size > self._good:  # what a killed recorder left unfinished
@@ -90,7 +92,8 @@ class CassetteFile:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, start)
-            raise self._refusal(f"cannot write a row: {error.strerror or error}") from None
+            problem = f"cannot write a row: {error.strerror or error}; make room and record it again"
+            raise self._refusal(problem) from None
         self._gap = False
         start += len(gap)
         self._size = self._good = start + len(line) + 1
@@ -105,7 +108,7 @@ class CassetteFile:
             self._lines -= 1
             return
         blank = b" " * (line.end - line.start - 1) + b"\n"
-        with open(self.path, "r+b") as file:
+        with open(self._place, "r+b") as file:
             file.seek(line.start)
             file.write(blank)
 
@@ -132,6 +135,21 @@ class CassetteFile:
             os.close(fd)  # replaced while we waited for nothing: take the new one
         raise self._refusal("the file keeps being replaced; stop the other program and record again")
 
+    def _check_untouched(self) -> None:
+        """Refuse a file that is no longer what this writer left: rows would be lost, or put amid others."""
+        try:
+            there = os.stat(self._place)
+        except OSError:
+            there = None
+        if there is None or not os.path.samestat(there, os.fstat(self._fd)):
+            raise self._refusal(
+                "the file was removed or replaced while it was being recorded; record it again"
+            )
+        if there.st_size != self._size:
+            raise self._refusal(
+                "another program changed the file while it was being recorded; record it again"
+            )
+
     def _lock(self, fd: int) -> None:
         if fcntl is None:  # pragma: no cover
             return
@@ -153,7 +171,7 @@ class CassetteFile:
             self._write(header + b"\n")
         except OSError as error:
             self._close()
-            raise self._refusal(f"cannot record to the cassette: {error.strerror or error}") from None
+            raise self._cannot_record(error) from None
 
     def _read(self) -> bytes:
         os.lseek(self._fd, 0, os.SEEK_SET)
@@ -164,6 +182,10 @@ class CassetteFile:
         written = os.write(self._fd, data)
         while written < len(data):
             written += os.write(self._fd, data[written:])
+
+    def _cannot_record(self, error: OSError) -> ConfigError:
+        said = error.strerror or error
+        return self._refusal(f"cannot record to the cassette: {said}; record where files can be written")
 
     def _refusal(self, problem: str) -> ConfigError:
         return ConfigError(f"{self.path}: {problem}", data={"cassette": self.path})

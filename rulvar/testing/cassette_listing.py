@@ -83,7 +83,7 @@ def cassette_stats(cassette: Cassette) -> dict[str, Any]:
             key, {"adapter": key[0], "model": key[1], "rows": 0, "errors": 0, "costUsd": 0.0}
         )
         entry["rows"] += 1
-        terminal = row.events[-1] if row.events else None
+        terminal = row.last_event
         if isinstance(terminal, Finish):
             totals[key] = add_usage(totals.get(key, ZERO_USAGE), terminal.usage)
         else:
@@ -191,7 +191,7 @@ def _prompt(request: Mapping[str, Any]) -> str:
 
 def _cost(row: CassetteRow) -> float | None:
     pricing = row.caps.pricing
-    terminal = row.events[-1] if row.events else None
+    terminal = row.last_event
     return (
         price_usd(pricing, terminal.usage) if pricing is not None and isinstance(terminal, Finish) else None
     )

@@ -41,6 +41,7 @@ class Collected:
     runs: list[RunRecord] = field(default_factory=list)
     warnings: list[WarningReport] = field(default_factory=list)
     tapes: dict[int, Tape] = field(default_factory=dict)
+    moved: dict[str, str] = field(default_factory=dict)  # recordings, and where they were put
 
 
 class RunCollector:
@@ -110,7 +111,9 @@ class RunCollector:
 
     def calls(self, collected: Collected) -> tuple[CallReport, ...]:
         """Return the calls of a test."""
-        return tuple(self._call(record) for record in collected.calls if record.kind in _CALL_KINDS)
+        return tuple(
+            self._call(record, collected.moved) for record in collected.calls if record.kind in _CALL_KINDS
+        )
 
     def cassettes(self, collected: Collected) -> tuple[CassetteReport, ...]:
         """Return the cassettes that a test opened."""
@@ -124,8 +127,9 @@ class RunCollector:
         """Return a call site with the digest of its text."""
         return site_report(site, self.root)
 
-    def _call(self, record: CallRecord) -> CallReport:
+    def _call(self, record: CallRecord, moved: Mapping[str, str]) -> CallReport:
         served = record.served
+        cassette = served.cassette
         return CallReport(
             kind=record.kind,  # type: ignore[arg-type]
             site=self.site(record.site),
@@ -140,7 +144,7 @@ class RunCollector:
             served=served.how,
             occurrence=served.occurrence,
             occurrences=served.occurrences,
-            cassette=self._path(served.cassette),
+            cassette=None if cassette is None else relative_path(moved.get(cassette, cassette), self.root),
             row=served.row,
             usage=None if record.usage is None else record.usage.to_wire(),
             cost_usd=record.cost_usd,
@@ -208,9 +212,6 @@ class RunCollector:
                 for d in found.get("differences", ())
             ),
         )
-
-    def _path(self, path: str | None) -> str | None:
-        return None if path is None else relative_path(path, self.root)
 
 
 def site_report(site: CallSite | None, root: str) -> SiteReport | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
 from rulvar.contracts.canonical import decode_json
@@ -44,7 +44,6 @@ __all__ = [
     "FakeCall",
     "fake_tool_calls",
     "fake_wire_error",
-    "scripted_model",
 ]
 
 FAKE_ADAPTER_ID = "fake"
@@ -140,11 +139,6 @@ class FakeAdapter:
         return self._mint_id()
 
 
-def scripted_model(replies: Iterable[Any], **options: Any) -> FakeAdapter:
-    """Return :meth:`FakeAdapter.sequence` of the replies."""
-    return FakeAdapter.sequence(list(replies), **options)
-
-
 class FakeStream:
     """The events of one scripted answer; they are worked out at the first pull."""
 
@@ -191,7 +185,7 @@ class FakeStream:
             if isinstance(responder, Script) and isinstance(error, ConfigError):
                 raise  # the script is used up: the test is wrong, not the model
             return [_terminal(error)]
-        return [] if reply is _ABORTED else _events(self._adapter, call, reply)
+        return [] if reply is _ABORTED else answer_events(self._adapter, call, reply)
 
     async def _reply(self, call: FakeCall, responder: Any) -> Any:
         while True:
@@ -237,7 +231,8 @@ def _is_error_class(responder: Any) -> bool:
     return isinstance(responder, type) and issubclass(responder, BaseException)
 
 
-def _events(adapter: FakeAdapter, call: FakeCall, reply: Any) -> list[ChatEvent]:
+def answer_events(adapter: FakeAdapter, call: FakeCall, reply: Any) -> list[ChatEvent]:
+    """Return the events that a reply makes of an exchange."""
     if isinstance(reply, WireError):
         return [StreamError(error=reply)]
     if isinstance(reply, FakeToolCalls):

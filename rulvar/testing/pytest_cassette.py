@@ -43,12 +43,14 @@ class PytestCassette(os.PathLike[str]):
         node_id: str,
         has_passed: Callable[[], bool],
         run_started: datetime,
+        moved: Callable[[str, str], None],
     ) -> None:
         self.path = path
         self.record_mode = record_mode
         self._node_id = node_id
         self._has_passed = has_passed
         self._run_started = run_started
+        self._moved = moved
         self._recorder: RecordedAdapters | None = None
         self._tape: Tape | None = None
         self._unfinished: Path | None = None
@@ -77,8 +79,9 @@ class PytestCassette(os.PathLike[str]):
             return self._further(live, redact)
         exists = self.path.exists()
         continues = self.record_mode in ("all", "once") and exists and self._is_of_this_run()
-        if not continues and (self.record_mode == "all" or (self.record_mode == "once" and not exists)):
-            return self._recording(self._made(live), redact)
+        if self._starts_anew(exists, continues):
+            made = self._made(live)
+            return self._recording(made, redact) or self.adapters(*made, redact=redact)
         if continues or self.record_mode == "new_episodes":
             self._recorder = record(adapters=self._made(live), cassette=self.path, redact=redact)
             return self._serving(replay(cassette=self.path, on_miss="passthrough", adapters=self._recorder))
@@ -91,20 +94,43 @@ class PytestCassette(os.PathLike[str]):
         return self._serving(replay(cassette=self.path, on_miss="throw"))
 
     def finish(self) -> None:
-        """End what was recorded: it replaces the cassette if the test passed, and is set aside otherwise."""
-        if self._recorder is not None:
-            self._recorder.close()
+        """End what was recorded: it replaces the cassette if the test passed, and is set aside otherwise.
+
+        Raises:
+            ConfigError: it cannot be put there; says where it is kept.
+        """
+        try:
+            self._put_in_place()  # while we hold its lock: the next one begins another file
+        finally:
+            if self._recorder is not None:
+                self._recorder.close()
+
+    def _put_in_place(self) -> None:
         unfinished, self._unfinished = self._unfinished, None
         if unfinished is None or not unfinished.exists():
             return
-        if self._has_passed():
-            os.replace(unfinished, self.path)
-        else:
-            os.replace(unfinished, self.path.with_name(self.path.name + ".failed"))
+        target = self.path if self._has_passed() else self.path.with_name(self.path.name + ".failed")
+        try:
+            os.replace(unfinished, target)
+            self._moved(str(unfinished), str(target))
+        except OSError as error:
+            problem = (
+                f"cannot put the recording in place: {error.strerror or error}; it is kept as {unfinished}"
+            )
+            raise ConfigError(f"{target}: {problem}", data={"cassette": str(target)}) from None
 
-    def _recording(self, live: list[Adapter], redact: Callable[[str], str] | None) -> list[Any]:
+    def _starts_anew(self, exists: bool, continues: bool) -> bool:
+        return not continues and (self.record_mode == "all" or (self.record_mode == "once" and not exists))
+
+    def _recording(self, live: list[Adapter], redact: Callable[[str], str] | None) -> list[Any] | None:
+        """Begin a recording; None when another test has put one in place in the meantime."""
         unfinished = self.path.with_name(self.path.name + ".recording")
         recorder = record(adapters=live, cassette=unfinished, redact=redact, fresh=True)
+        exists = self.path.exists()
+        if not self._starts_anew(exists, exists and self._is_of_this_run()):
+            unfinished.unlink()
+            recorder.close()
+            return None
         self._unfinished = unfinished  # ours to put in place or aside, now that we hold its lock
         self._recorder = recorder
         return recorder
@@ -127,7 +153,7 @@ class PytestCassette(os.PathLike[str]):
                 f"{self.path}: record mode {self.record_mode} needs the live adapters: cassette.adapters(adapter)",
                 data={"cassette": str(self.path)},
             )
-        return [item if isinstance(item, Adapter) else item() for item in live]
+        return [item() if callable(item) and not isinstance(item, Adapter) else item for item in live]
 
     def _is_of_this_run(self) -> bool:
         """Whether another test of this pytest run has recorded the cassette: it is then continued."""
@@ -142,8 +168,11 @@ class PytestCassette(os.PathLike[str]):
         return f"<cassette {self.path}, record mode {self.record_mode}>"
 
 
-def open_cassette(request: pytest.FixtureRequest) -> PytestCassette:
+def open_cassette(request: pytest.FixtureRequest, moved: Callable[[str, str], None]) -> PytestCassette:
     """Return the cassette of the requesting test.
+
+    Args:
+        moved: is told where a recording was and where it was put.
 
     Raises:
         ConfigError: its marker names no file under ``cassettes/``, or an unknown record mode.
@@ -161,7 +190,7 @@ def open_cassette(request: pytest.FixtureRequest) -> PytestCassette:
     mode = _record_mode(request.config, options.get("record_mode"))
     started = datetime.fromtimestamp(int(_run_started(request.config) * 1000) / 1000, UTC)
     return PytestCassette(
-        path, mode, node.nodeid, lambda: bool(node.stash.get(_passed_key(), False)), started
+        path, mode, node.nodeid, lambda: bool(node.stash.get(_passed_key(), False)), started, moved
     )
 
 

@@ -93,6 +93,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         from rulvar.testing.pytest_shake import ShakenSession
 
         early_config.pluginmanager.register(ShakenSession(task), _SHAKE)
+    elif _is_watched(early_config):
+        start_session(early_config)  # a conftest may make an engine while it is imported
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -117,8 +119,13 @@ def pytest_configure(config: pytest.Config) -> None:
         from rulvar.testing.pytest_machines import CoverageSession
 
         config.pluginmanager.register(CoverageSession(config), COVERAGE)
-    if any(config.getoption(name) for name in ("--rulvar-replay", "--rulvar-report", "--rulvar-unused")):
+    if _is_watched(config):
         start_session(config)
+
+
+def _is_watched(config: pytest.Config) -> bool:
+    asked = config.known_args_namespace
+    return bool(asked.rulvar_replay or asked.rulvar_report or asked.rulvar_unused)
 
 
 def start_session(config: pytest.Config) -> Any:
@@ -180,8 +187,9 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[PytestCassette]:
     """
     from rulvar.testing.pytest_cassette import open_cassette
 
-    start_session(request.config).attach(request.node)
-    tape = open_cassette(request)
+    session = start_session(request.config)
+    session.attach(request.node)
+    tape = open_cassette(request, session.note_moved)
     yield tape
     tape.finish()
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import os
-import re
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -16,11 +16,11 @@ import msgspec
 import pytest
 
 from rulvar.contracts.canonical import decode_json, encode_json
-from rulvar.contracts.ports.observer import CallRecord
 from rulvar.contracts.redaction import default_redact
 from rulvar.engine.ambient import install_observer, uninstall_observer
 from rulvar.errors import ConfigError
-from rulvar.testing.collector import Collected, RunCollector
+from rulvar.testing.collector import RunCollector
+from rulvar.testing.pytest_explain import explain
 from rulvar.testing.pytest_names import WORKER_OUTPUT
 from rulvar.testing.report import (
     REPORT_KIND,
@@ -32,11 +32,15 @@ from rulvar.testing.report import (
     TestReport,
     WarningReport,
     relative_path,
+    site_digest,
     write_report,
 )
-from rulvar.testing.strict import NetworkGuard, admit_offline
+from rulvar.testing.row_use import row_use
+from rulvar.testing.strict import NetworkGuard, admit_offline, engines_made, refuse_live_calls
 
 if TYPE_CHECKING:
+    from rulvar.contracts.ports.provider import Adapter
+    from rulvar.engine.engine import Engine
     from rulvar.testing.shake.report import ShakeMove
 
 __all__ = ["PASSED", "ReplaySession"]
@@ -57,11 +61,24 @@ _WORDS = {
 _FROM_STASH = pytest.StashKey["Watched"]()
 
 
+@dataclass(frozen=True, slots=True)
+class TestSource:
+    """Where a test function stands, and the digest of its lines."""
+
+    __test__ = False
+
+    file: str
+    line: int
+    end_line: int | None = None
+    digest: str | None = None
+
+
 @dataclass(slots=True)
 class Watched:
     """A test under way."""
 
     started: float
+    source: TestSource
     outcome: TestOutcome = "passed"
     duration_ms: float = 0.0
     message: str | None = None
@@ -73,14 +90,19 @@ class ReplaySession:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._root = str(config.rootpath)
-        self._mode: ReplayMode = "strict" if config.getoption("--rulvar-replay") == "strict" else "default"
-        self._unused = config.getoption("--rulvar-unused") or "report"
+        asked = config.known_args_namespace  # options are not in place yet when initial conftests are loaded
+        self._mode: ReplayMode = "strict" if asked.rulvar_replay == "strict" else "default"
+        self._unused = asked.rulvar_unused or "report"
         self._item: pytest.Item | None = None
         self._tests: list[tuple[float, TestReport]] = []
         self._problems: list[str] = []
         self._collector = RunCollector(self._root, self._admit if self._mode == "strict" else None)
         self._guard = NetworkGuard(self._where) if self._mode == "strict" else None
         install_observer(self._collector)
+        config.add_cleanup(self._stop)
+        self._put_back: list[Callable[[], None]] = []
+        for engine in engines_made():
+            self._watch_made(engine)
         if self._guard is not None:
             self._guard.install()
 
@@ -107,6 +129,10 @@ class ReplaySession:
             (started, msgspec.structs.replace(test, warnings=(*test.warnings, *noted.get(test.node_id, ()))))
             for started, test in self._tests
         ]
+
+    def note_moved(self, source: str, target: str) -> None:
+        """See a recording of the running test put in its place."""
+        self._collector.current.moved[source] = target
 
     # -- a test --------------------------------------------------------------------------
 
@@ -138,18 +164,19 @@ class ReplaySession:
 
     def _begin(self, item: pytest.Item) -> None:
         self._item = item
-        item.stash[_FROM_STASH] = Watched(time.time())
+        item.stash[_FROM_STASH] = Watched(time.time(), _source_of(item))
         item.stash[PASSED] = False
         self._collector.begin()
 
     def _end(self, item: pytest.Item, watched: Watched) -> None:
         self._item = None
         collected = self._collector.take()
-        file, line = _defined_at(item)
         test = TestReport(
             node_id=item.nodeid,
-            file=relative_path(file, self._root),
-            line=line,
+            file=relative_path(watched.source.file, self._root),
+            line=watched.source.line,
+            end_line=watched.source.end_line,
+            digest=watched.source.digest,
             outcome=watched.outcome,
             duration_ms=round(watched.duration_ms, 3),
             mode=self._mode,
@@ -194,9 +221,27 @@ class ReplaySession:
         for problem in self._problems:
             terminalreporter.line(f"ERROR: {problem}", red=True)
 
-    def pytest_unconfigure(self) -> None:
-        """Stop watching."""
+    def _watch_made(self, engine: Engine) -> None:
+        """Watch an engine that was made before this session began."""
+        observers, adapters = engine.observers, engine._adapters
+        if self._collector in observers:
+            return
+        engine.observers = (*observers, self._collector)
+        refused: dict[str, Adapter] = {}
+        if self._mode == "strict":
+            refused = refuse_live_calls(adapters, listed=self._listed, where="strict replay")
+
+        def put_back() -> None:
+            engine.observers = observers
+            adapters.update(refused)
+
+        self._put_back.append(put_back)
+
+    def _stop(self) -> None:
+        """Stop watching, also when pytest could not even begin."""
         uninstall_observer(self._collector)
+        for put_back in self._put_back:
+            put_back()
         if self._guard is not None:
             self._guard.uninstall()
 
@@ -215,40 +260,21 @@ class ReplaySession:
 
     def unused_rows(self) -> dict[str, list[int]]:
         """Return, per cassette, the lines that no test used; cassettes of failed tests are left out."""
-        served: dict[str, set[int]] = {}
-        rows: dict[str, set[int]] = {}
-        cut_short: set[str] = set()
-        for _, test in self._tests:
-            for cassette in test.cassettes:
-                served.setdefault(cassette.path, set()).update(cassette.served)
-                rows.setdefault(cassette.path, set()).update(cassette.served, cassette.unused)
-                if test.outcome != "passed":
-                    cut_short.add(cassette.path)
-        left = {path: sorted(rows[path] - served[path]) for path in sorted(rows) if path not in cut_short}
-        return {path: lines for path, lines in left.items() if lines}
+        uses = row_use(test for _, test in self._tests)
+        return {path: use.unused for path, use in sorted(uses.items()) if use.unused and not use.failed}
 
     # -- strict replay -------------------------------------------------------------------
 
     def _admit(self, adapters: Any) -> None:
-        listed = self._config.getini("rulvar_offline_adapters")
-        admit_offline(adapters, listed=listed, where=self._where())
+        admit_offline(adapters, listed=self._listed, where=self._where())
+
+    @property
+    def _listed(self) -> list[str]:
+        listed: list[str] = self._config.getini("rulvar_offline_adapters")
+        return listed
 
     def _where(self) -> str:
         return self._item.nodeid if self._item is not None else "outside a test"
-
-
-def explain(collected: Collected, collector: RunCollector) -> str:
-    """Return what a failure section says: the calls that nothing served, and where a replay diverged."""
-    lines: list[str] = []
-    for record in collected.calls:
-        if record.served.how in ("miss", "exhausted"):
-            lines += _explain_call(record, collector)
-    for run in collected.runs:
-        if run.divergence is not None:
-            where = _at(run.divergence_site, collector)
-            label = run.divergence.get("found") or run.divergence.get("label") or ""
-            lines.append(f"replay of {run.run_id} diverged{where}: {default_redact(str(label))}")
-    return "\n".join(lines)
 
 
 def summary_line(calls: Iterable[CallReport], unused: int) -> str:
@@ -269,31 +295,6 @@ def summary_line(calls: Iterable[CallReport], unused: int) -> str:
     return f"{total} model call{'s' if total != 1 else ''}" + (f": {', '.join(parts)}" if parts else "")
 
 
-def _explain_call(record: CallRecord, collector: RunCollector) -> list[str]:
-    served = record.served
-    agent = f' of agent "{record.agent_type}"' if record.agent_type else ""
-    digest = (served.request_hash or "")[:8]
-    lines = [
-        f"{served.how}{_at(record.site, collector)}: model call{agent} to {record.adapter}:{record.model} ({digest})"
-    ]
-    if served.message:
-        lines.append(f"  {default_redact(served.message)}")
-    if served.nearest is not None:
-        for difference in served.nearest.differences[:8]:
-            lines.append(f"  {difference.path}")
-            lines.append(f"    recorded: {_side(difference.recorded)}")
-            lines.append(f"    actual:   {_side(difference.actual)}")
-    return lines
-
-
-def _side(text: str | None) -> str:
-    return "(absent)" if text is None else text
-
-
-def _at(site: Any, collector: RunCollector) -> str:
-    return "" if site is None else f" at {relative_path(site.file, collector.root)}:{site.line}"
-
-
 def _note_outcome(watched: Watched, phase: pytest.TestReport) -> None:
     if phase.failed:
         watched.outcome = "failed" if phase.when == "call" else "error"
@@ -308,16 +309,26 @@ def _first_lines(phase: pytest.TestReport) -> str:
     return default_redact("\n".join(text.splitlines()[:_MESSAGE_LINES]))
 
 
-def _defined_at(item: pytest.Item) -> tuple[str, int]:
-    """Return where a test function is defined; a decorated one at its ``def``."""
-    file, line, _ = item.reportinfo()
-    number = (line or 0) + 1
-    name = re.escape(getattr(item, "originalname", None) or item.name)
-    definition = re.compile(rf"\s*(?:async\s+)?def\s+{name}\b")
-    for offset, text in enumerate(linecache.getlines(str(file))[number - 1 : number + 100]):
-        if definition.match(text):
-            return str(file), number + offset
-    return str(file), number
+def _source_of(item: pytest.Item) -> TestSource:
+    """Return where a test function is defined: from its ``def``, also where it is decorated, to its last line."""
+    file = os.path.join(item.config.rootpath, item.location[0])
+    number = (item.location[1] or 0) + 1
+    name = getattr(item, "originalname", None) or item.name
+    lines = linecache.getlines(file)
+    for place in range(number - 1, min(number + 99, len(lines))):
+        words = lines[place].split("(", 1)[0].split()
+        if words[-2:] == ["def", name] and words[:-2] in ([], ["async"]):
+            body = _block(lines[place:])
+            return TestSource(file, place + 1, place + len(body), site_digest(body))
+    return TestSource(file, number)
+
+
+def _block(lines: list[str]) -> list[str]:
+    """The lines of the function that begins with the first of these."""
+    try:
+        return inspect.getblock(lines)
+    except (SyntaxError, IndentationError):  # in text that was changed after it was imported
+        return lines[:1]
 
 
 def _s(lines: list[int]) -> str:

@@ -10,6 +10,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -216,6 +217,7 @@ class ReplayAdapter:
             former = former_request_hash(request)
             if former is not None:
                 claim = self.tape.claim(self.id, former)
+                digest = former if claim.occurrences else digest
         if claim.row is not None:
             return ReplayStream(self.tape.cassette, digest, claim, signal)
         if self.on_miss == "passthrough" and self._live is not None:
@@ -276,11 +278,19 @@ class ReplayStream:
 class PassthroughStream:
     """A live stream behind a cassette that does not hold its request."""
 
-    __slots__ = ("_inner", "served")
+    __slots__ = ("_digest", "_inner")
 
     def __init__(self, inner: AsyncIterator[ChatEvent], digest: str) -> None:
         self._inner = inner
-        self.served = Served(how="passthrough", request_hash=digest)
+        self._digest = digest
+
+    @property
+    def served(self) -> Served:
+        """Passed through; with cassette and line when it was recorded on the way."""
+        inner = getattr(self._inner, "served", None)
+        if not isinstance(inner, Served):
+            return Served(how="passthrough", request_hash=self._digest)
+        return replace(inner, how="passthrough", request_hash=self._digest)
 
     def __aiter__(self) -> Self:
         return self

@@ -155,11 +155,13 @@ class WarningReport(_Part, frozen=True, kw_only=True):
 
 
 class TestReport(_Part, frozen=True, kw_only=True):
-    """One test that ran."""
+    """One test that ran; ``end_line`` and ``digest`` are None where its source cannot be read."""
 
     node_id: str
     file: str
     line: int
+    end_line: int | None = None
+    digest: str | None = None
     outcome: TestOutcome
     duration_ms: float
     mode: ReplayMode

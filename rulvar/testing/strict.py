@@ -2,28 +2,44 @@
 
 Adapters that could reach a provider are refused when an engine is made, and connections to other
 hosts are blocked in case something goes around the engine.
+
+An audit hook cannot be removed, so one hook stands for all guards, and asks those that are installed.
 """
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import socket
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.ports.provider import Adapter
 from rulvar.errors import ConfigError
 from rulvar.testing.fake import FakeAdapter
 from rulvar.testing.recorder import RecordingAdapter
 from rulvar.testing.replayer import ReplayAdapter
+from rulvar.testing.script import ScriptedModel
 
-__all__ = ["NetworkBlockedError", "NetworkGuard", "admit_offline", "refuse_live_calls"]
+if TYPE_CHECKING:
+    from rulvar.engine.engine import Engine
 
+__all__ = ["NetworkBlockedError", "NetworkGuard", "admit_offline", "engines_made", "refuse_live_calls"]
+
+_GUARDS: list[NetworkGuard] = []
+_HOOKED: list[bool] = []
+_HARMLESS = frozenset({"caps", "id"})
+"""What a subclass of a fake may replace."""
 _LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 
 
 class NetworkBlockedError(RuntimeError):
     """A connection to another host was attempted where none may be made."""
+
+
+class OwnNameBlockedError(NetworkBlockedError, OSError):
+    """This machine's full name was looked up; ``socket.getfqdn`` is content with its short one then."""
 
 
 def admit_offline(adapters: Mapping[str, Adapter], *, listed: Iterable[str] = (), where: str = "") -> None:
@@ -45,17 +61,37 @@ def admit_offline(adapters: Mapping[str, Adapter], *, listed: Iterable[str] = ()
             )
 
 
-def refuse_live_calls(adapters: Mapping[str, Adapter]) -> None:
-    """Put adapters that refuse every call in the place of those that could make a live one."""
-    for adapter_id, adapter in adapters.items():
-        if _problem(adapter, False) is not None and isinstance(adapters, dict):
-            adapters[adapter_id] = _Refusing(adapter)
+def refuse_live_calls(
+    adapters: Mapping[str, Adapter], *, listed: Iterable[str] = (), where: str = ""
+) -> dict[str, Adapter]:
+    """Put adapters that refuse every call in the place of those that could make a live one.
+
+    Returns:
+        What was replaced, by id.
+    """
+    own, replaced = set(listed), {}
+    for adapter_id, adapter in list(adapters.items()):
+        problem = _problem(adapter, adapter_id in own)
+        if problem is not None and isinstance(adapters, dict):
+            replaced[adapter_id] = adapter
+            adapters[adapter_id] = _Refusing(adapter, f"{where}{': ' if where else ''}{problem}")
+    return replaced
+
+
+def engines_made() -> list[Engine]:
+    """Return the engines that exist already: those of modules that were imported before a session began."""
+    module = sys.modules.get("rulvar.engine.engine")
+    if module is None:
+        return []
+    # asked of the type: a proxy among these objects must not be woken
+    return [found for found in gc.get_objects() if issubclass(type(found), module.Engine)]
 
 
 class _Refusing:
     """Declares what a live adapter declares, and answers nothing."""
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(self, adapter: Adapter, problem: str) -> None:
+        self._problem = problem
         self.id = adapter.id
         self.caps = adapter.caps
         for name in ("provider", "usage_semantics"):
@@ -63,26 +99,46 @@ class _Refusing:
                 setattr(self, name, getattr(adapter, name))
 
     def stream(self, request: Any, signal: Any = None) -> Any:
-        raise ConfigError(f'adapter "{self.id}": no live call is made here', data={"adapterId": self.id})
+        raise ConfigError(
+            f'no live call is made here: adapter "{self.id}" {self._problem}', data={"adapterId": self.id}
+        )
 
 
 def _problem(adapter: Any, is_listed: bool) -> str | None:
-    if isinstance(adapter, ReplayAdapter):
-        if adapter.is_hermetic:
-            return None
+    if isinstance(adapter, ReplayAdapter) and not adapter.is_hermetic:
         return 'replays with on_miss="passthrough", which may go live; use on_miss="throw"'
     if isinstance(adapter, RecordingAdapter):
         return "records, which goes live; replay the cassette instead, or run without --rulvar-replay=strict"
-    if isinstance(adapter, FakeAdapter) or is_listed:
+    if is_listed:
         return None
+    what = f"({type(adapter).__module__}.{type(adapter).__qualname__})"
+    for harmless in (ScriptedModel, FakeAdapter, ReplayAdapter):  # the most derived first
+        if isinstance(adapter, harmless):
+            changed = _replaced_of(adapter, harmless)
+            if not changed:
+                return None
+            what += f" replaces {changed[0]!r} of {harmless.__name__}, so it"
+            break
     return (
-        f"({type(adapter).__module__}.{type(adapter).__qualname__}) may go live; use a fake, a scripted model or "
+        f"{what} may go live; use a fake, a scripted model or "
         "replay(), or list its id in the ini option rulvar_offline_adapters if it never leaves the machine"
     )
 
 
+def _replaced_of(adapter: Any, kind: type) -> list[str]:
+    """Return what decides where an answer comes from, and is not what ``kind`` defines."""
+    own = {name for name in vars(kind) if not name.startswith("__")} - _HARMLESS
+    classes = type(adapter).__mro__[: type(adapter).__mro__.index(kind)]
+    replaced = {name for made in classes for name in vars(made) if name in own or name == "__getattribute__"}
+    methods = {name for name in own if callable(getattr(kind, name))}
+    return sorted(replaced | (methods & set(getattr(adapter, "__dict__", ()))))
+
+
 class NetworkGuard:
-    """Blocks connections and name look-ups that leave the machine, for plain sockets and asyncio's.
+    """Blocks connections, datagrams and name look-ups that leave the machine, in every thread.
+
+    What Python's own sockets do is seen, however they are reached. Libraries that open sockets in C by
+    themselves are not.
 
     Args:
         where: names the running test, for messages.
@@ -90,56 +146,73 @@ class NetworkGuard:
 
     def __init__(self, where: Callable[[], str]) -> None:
         self._where = where
-        self._replaced: list[tuple[Any, str, Any, bool]] = []
 
     def install(self) -> None:
         """Start blocking."""
-        if self._replaced:
-            return
-        for name in ("connect", "connect_ex"):
-            self._replace(socket.socket, name, self._guarded_method(getattr(socket.socket, name), 0))
-        self._replace(socket.socket, "sendto", self._guarded_method(socket.socket.sendto, -1))
-        for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
-            self._replace(socket, name, self._guarded_look_up(getattr(socket, name)))
+        if not _HOOKED:
+            _HOOKED.append(True)
+            sys.addaudithook(_see)
+        if self not in _GUARDS:
+            _GUARDS.append(self)
 
     def uninstall(self) -> None:
-        """Put everything back as it was."""
-        while self._replaced:
-            owner, name, original, own = self._replaced.pop()
-            if own:
-                setattr(owner, name, original)
-            else:
-                delattr(owner, name)
+        """Stop blocking."""
+        if self in _GUARDS:
+            _GUARDS.remove(self)
 
-    def _replace(self, owner: Any, name: str, replacement: Any) -> None:
-        self._replaced.append((owner, name, getattr(owner, name), name in vars(owner)))
-        setattr(owner, name, replacement)
-
-    def _guarded_method(self, original: Any, position: int) -> Any:
-        def guarded(sock: socket.socket, *args: Any) -> Any:
-            if args and sock.family in (socket.AF_INET, socket.AF_INET6):
-                self._check(args[position])
-            return original(sock, *args)
-
-        return guarded
-
-    def _guarded_look_up(self, original: Any) -> Any:
-        def guarded(host: Any, *args: Any, **kwargs: Any) -> Any:
-            self._check((host, args[0] if args else None))
-            return original(host, *args, **kwargs)
-
-        return guarded
-
-    def _check(self, address: Any) -> None:
-        host = address[0] if isinstance(address, (tuple, list)) and address else address
-        if is_loopback(host):
-            return
-        port = address[1] if isinstance(address, (tuple, list)) and len(address) > 1 else None
+    def refuse(self, event: str, host: Any, port: Any) -> None:
+        """Raise because something is about to leave the machine."""
         target = f"{_shown(host)}:{port}" if port is not None else _shown(host)
-        raise NetworkBlockedError(
+        kind = NetworkBlockedError
+        if event == "socket.gethostbyaddr" and host == socket.gethostname():
+            kind = OwnNameBlockedError
+        raise kind(
             f"{self._where()}: connection to {target} blocked: strict replay allows loopback only; "
             "use a fake, a scripted model or a cassette"
         )
+
+
+def _see(event: str, args: tuple[Any, ...]) -> None:
+    """Hear of everything that is audited in the process; nearly all of it is something else."""
+    if not event.startswith("socket."):
+        return
+    innermost = _GUARDS[-1:]
+    if not innermost:
+        return
+    address_of = _ADDRESSES.get(event)
+    if address_of is None:
+        return
+    address = address_of(args)
+    if address is None:
+        return
+    host, port = address
+    if not is_loopback(host):
+        innermost[0].refuse(event, host, port)
+
+
+def _peer(args: tuple[Any, ...]) -> tuple[Any, Any] | None:
+    sock, address = args[0], args[1]
+    if address is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    return _host_and_port(address)
+
+
+def _host_and_port(address: Any) -> tuple[Any, Any]:
+    if not isinstance(address, (tuple, list)) or not address:
+        return address, None
+    return address[0], address[1] if len(address) > 1 else None
+
+
+_ADDRESSES: Mapping[str, Callable[[tuple[Any, ...]], tuple[Any, Any] | None]] = {
+    "socket.connect": _peer,
+    "socket.sendto": _peer,
+    "socket.sendmsg": _peer,
+    "socket.getaddrinfo": lambda args: (args[0], args[1]),
+    "socket.gethostbyname": lambda args: (args[0], None),
+    "socket.gethostbyaddr": lambda args: (args[0], None),
+    "socket.getnameinfo": lambda args: _host_and_port(args[0]),
+}
+"""Audited events that may leave the machine, and whom they would reach."""
 
 
 def is_loopback(host: Any) -> bool:

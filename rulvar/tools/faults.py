@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from rulvar.errors import (
+    AgentLimitError,
+    BudgetExceededError,
     CallTimeoutError,
     ConfigError,
+    ConflictError,
     GuardBlockedError,
     GuardUnavailableError,
     InvalidInputError,
     InvalidOutputError,
+    ModelFailedError,
     NonSerializableValueError,
+    NotFoundError,
     OutcomeUnknownError,
     PermissionDeniedError,
     RulvarError,
@@ -20,12 +25,17 @@ from rulvar.errors import (
     ToolFailedError,
 )
 
-__all__ = ["recorded_fault", "wire_fault"]
+__all__ = ["is_recorded_fault", "recorded_fault", "wire_fault"]
 
 _BY_CODE: Mapping[str, type[RulvarError]] = {
     kind.code: kind
     for kind in (
+        AgentLimitError,
+        BudgetExceededError,
         ConfigError,
+        ConflictError,
+        ModelFailedError,
+        NotFoundError,
         GuardBlockedError,
         GuardUnavailableError,
         InvalidInputError,
@@ -38,6 +48,11 @@ _BY_CODE: Mapping[str, type[RulvarError]] = {
         CallTimeoutError,
     )
 }
+
+
+def is_recorded_fault(code: str) -> bool:
+    """Whether a code is that of a fault which a journal can hold."""
+    return code in _BY_CODE
 
 
 def wire_fault(error: RulvarError) -> dict[str, Any]:

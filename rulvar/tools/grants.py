@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rulvar.errors import ConfigError
 from rulvar.tools.tool import Tool
 
-__all__ = ["check_grants", "missing_grant", "tool_grants"]
+__all__ = ["check_grants", "missing_grant", "narrow_grants", "tool_grants"]
 
 _MOST, _LONGEST = 4096, 256
 
@@ -25,6 +25,13 @@ def missing_grant(grants: frozenset[str] | None, tool: Tool) -> str | None:
     return next((grant for grant in tool_grants(tool) if grant not in grants), None)
 
 
+def narrow_grants(outer: frozenset[str] | None, inner: frozenset[str] | None) -> frozenset[str] | None:
+    """Return what is granted by both; None grants everything."""
+    if outer is None or inner is None:
+        return inner if outer is None else outer
+    return outer & inner
+
+
 def check_grants(grants: Iterable[str] | None) -> frozenset[str] | None:
     """Return a list of grants as a set.
 
@@ -33,8 +40,9 @@ def check_grants(grants: Iterable[str] | None) -> frozenset[str] | None:
     """
     if grants is None:
         return None
-    if isinstance(grants, str):
-        raise ConfigError("grants: expected a list of texts, got one text", data={"field": "grants"})
+    if isinstance(grants, str) or not isinstance(grants, Iterable):
+        told = "one text" if isinstance(grants, str) else type(grants).__name__
+        raise ConfigError(f"grants: expected a list of texts, got {told}", data={"field": "grants"})
     given = list(grants)
     if len(given) > _MOST:
         raise ConfigError(f"grants: {len(given)} are more than {_MOST}", data={"field": "grants"})

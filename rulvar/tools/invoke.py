@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rulvar.errors import RulvarError
 from rulvar.tools.tool import Tool
 
 __all__ = ["ToolOutcome", "argument_problem", "denied", "unknown_tool"]
@@ -12,11 +13,17 @@ __all__ = ["ToolOutcome", "argument_problem", "denied", "unknown_tool"]
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What one tool call came to: a JSON result for the model, and whether it is an error."""
+    """What one tool call came to: a JSON result for the model, and whether it is an error.
+
+    Attributes:
+        exception: what the tool raised.
+        fault: ends the agent that called; None lets the model see the result and go on.
+    """
 
     status: Literal["ok", "error", "denied"]
     result: Any
     exception: BaseException | None = None
+    fault: RulvarError | None = None
 
     @property
     def is_error(self) -> bool:

@@ -19,11 +19,13 @@ class ChildOutcome:
         status: ``completed``, ``failed`` or ``cancelled``.
         data: the child's result, as JSON; None unless it completed.
         message: why it did not complete.
+        error: what the child raised; None when it did not.
     """
 
     status: Literal["completed", "failed", "cancelled"]
     data: Any = None
     message: str | None = None
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)

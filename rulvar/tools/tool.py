@@ -10,10 +10,11 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, Unpack, get_args, overload
+from typing import Any, Generic, Literal, TypedDict, Unpack, get_args, overload
 
 from rulvar.contracts.messages import ToolContract
 from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.contracts.type_variables import Parameters, ValueOut
 from rulvar.errors import ConfigError, RulvarError
 from rulvar.tools.injection import Injected
 from rulvar.tools.signature import read_signature
@@ -54,7 +55,7 @@ class ToolGuards:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tool:
+class Tool(Generic[Parameters, ValueOut]):
     """A function that a model or a workflow may call, and what is known of it.
 
     Attributes:
@@ -82,7 +83,7 @@ class Tool:
     name: str
     description: str
     parameters: SchemaContract
-    function: Callable[..., Any]
+    function: Callable[Parameters, ValueOut]
     id: str = ""
     version: str | None = None
     risk: Risk | None = None
@@ -130,7 +131,7 @@ class Tool:
             version=self.version,
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> ValueOut:
         """Call the function itself, as host code may."""
         return self.function(*args, **kwargs)
 
@@ -157,13 +158,15 @@ class ToolOptions(TypedDict, total=False):
 
 
 @overload
-def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
+def tool(
+    function: Callable[Parameters, ValueOut], /, **options: Unpack[ToolOptions]
+) -> Tool[Parameters, ValueOut]: ...
 
 
 @overload
 def tool(
     function: None = None, /, **options: Unpack[ToolOptions]
-) -> Callable[[Callable[..., Any]], Tool]: ...
+) -> Callable[[Callable[Parameters, ValueOut]], Tool[Parameters, ValueOut]]: ...
 
 
 def tool(

@@ -3,8 +3,9 @@
 The queue is procrastinate's; this package says what its jobs do. Nothing here is loaded by ``import rulvar``.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rulvar.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from rulvar.workers.limits import CallLimit as CallLimit
@@ -23,15 +24,4 @@ _HOMES = {
 
 __all__ = ["CallLimit", "PostgresLimiter", "ProcrastinateQueue", "Worker", "WorkerStats"]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'rulvar.workers' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from procrastinate import App
     from psycopg import AsyncConnection
 
-__all__ = ["TASK", "ProcrastinateQueue", "is_passing"]
+__all__ = ["TASK", "ProcrastinateQueue", "cause_of", "is_passing"]
 
 TASK = "rulvar.run"
 _SERVING_CONNECTIONS = 4
@@ -200,10 +200,14 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(error, ConnectorException) or (isinstance(error, RulvarError) and error.retryable)
 
 
+def cause_of(error: BaseException) -> str:
+    """Return what an error says on one line; what an error of procrastinate was made of says more."""
+    return " ".join(str(error.__cause__ or error).split())
+
+
 def _unavailable(error: Exception) -> StoreError:
-    text = " ".join(str(error.__cause__ or error).split())
     return StoreError(
-        f"the queue: {text}; check that PostgreSQL runs and can be reached",
+        f"the queue: {cause_of(error)}; check that PostgreSQL runs and can be reached",
         data={"reason": "unavailable"},
         retryable=True,
     )

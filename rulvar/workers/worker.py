@@ -14,7 +14,7 @@ from rulvar.contracts.outcome import Outcome
 from rulvar.errors import ConfigError, RulvarError
 from rulvar.workers.adoption import Adoption
 from rulvar.workers.driving import drive, pause_before_retry
-from rulvar.workers.queue import TASK, ProcrastinateQueue, is_passing
+from rulvar.workers.queue import TASK, ProcrastinateQueue, cause_of, is_passing
 from rulvar.workers.stats import WorkerStats
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Worker:
                 except Exception as error:
                     if not is_passing(error):
                         raise
-                    _LOG.warning("the queue is out of reach, trying again: %s", error)
+                    _LOG.warning("out of reach, trying again: %s", cause_of(error))
                 if not self._stopping.is_set():
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._stopping.wait(), pause)

@@ -9,7 +9,19 @@ import sys
 import rulvar
 import rulvar.testing
 
-OPTIONAL = ("pytest", "libcst", "pygls", "lsprotocol", "httpx", "rich", "pydantic", "anthropic", "openai")
+OPTIONAL = (
+    "pytest",
+    "libcst",
+    "pygls",
+    "lsprotocol",
+    "httpx",
+    "rich",
+    "opentelemetry",
+    "httpx2",
+    "pydantic",
+    "anthropic",
+    "openai",
+)
 
 
 def loaded_by(code: str) -> set[str]:

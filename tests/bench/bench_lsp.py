@@ -3,6 +3,7 @@
     python tests/bench/bench_lsp.py                          ours and a bare pygls server, 1,000 and 5,000 lines
     python tests/bench/bench_lsp.py --project 200            ours in a project of 200 files
     python tests/bench/bench_lsp.py --memory 10000           memory before and after many edits
+    python tests/bench/bench_lsp.py --peers                  and ruff, pylsp and pyright on the same files, where they are found
     python tests/bench/bench_lsp.py --other ruff server      another server on the same file
 
 Each run starts a fresh process. Times are milliseconds, median / 95th percentile / least; `cpu` is the
@@ -16,6 +17,7 @@ import hashlib
 import json
 import os
 import queue
+import shutil
 import statistics
 import subprocess
 import sys
@@ -28,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT = 60.0
+PEERS = {"ruff": ["ruff", "server"], "pylsp": ["pylsp"], "pyright": ["pyright-langserver", "--stdio"]}
 PAUSE = 0.02  # between edits: nobody types faster
 BARE = 'from pygls.lsp.server import LanguageServer\nLanguageServer("bare", "1").start_io()\n'
 HEAD = '''"""Generated — café 😋."""
@@ -356,6 +359,15 @@ def memory(command: list[str], edits: int) -> None:
         session.server.stop()
 
 
+def found_peers() -> dict[str, list[str]]:
+    """The command lines of the peers that are installed: beside this Python, by `make bench`, or on PATH."""
+    cache = Path(__file__).parents[2] / ".cache" / "bench"
+    folders = [Path(sys.executable).parent, cache / "bin", cache / "node_modules" / ".bin"]
+    path = os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")])
+    commands = {name: shutil.which(command[0], path=path) for name, command in PEERS.items()}
+    return {name: [exe, *PEERS[name][1:]] for name, exe in commands.items() if exe}
+
+
 def main() -> None:
     """Run what the arguments ask for."""
     parser = argparse.ArgumentParser(
@@ -365,6 +377,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, action="append")
     parser.add_argument("--project", type=int, default=0, help="how many other files the project has")
     parser.add_argument("--memory", type=int, default=0, help="edit so many times and print the memory")
+    parser.add_argument("--peers", action="store_true", help="measure other servers in the same run")
     parser.add_argument("--other", nargs=argparse.REMAINDER, help="the command line of another server")
     args = parser.parse_args()
     ours = [sys.executable, "-m", "rulvar_lsp"]
@@ -375,8 +388,10 @@ def main() -> None:
     for lines in args.lines or [1000, 5000]:
         if args.other:
             measure(Path(args.other[0]).name, args.other, lines, args.runs)
-        else:
-            measure("rulvar-lsp", ours, lines, args.runs, args.project)
+            continue
+        measure("rulvar-lsp", ours, lines, args.runs, args.project)
+        for name, command in found_peers().items() if args.peers else ():
+            measure(name, command, lines, args.runs, args.project)
     if not args.other:
         measure("bare pygls", [sys.executable, "-c", BARE], 10, args.runs)
 

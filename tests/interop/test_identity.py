@@ -7,6 +7,7 @@ import pytest
 from rulvar.contracts.canonical import decode_json
 from rulvar.errors import ConfigError, NonSerializableValueError
 from rulvar.kernel import keys, scope
+from rulvar.kernel.disposition import DISPOSITION_TABLE
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 
@@ -81,3 +82,9 @@ def test_the_hashes_of_nothing_are_the_documented_ones(load_vectors: Any) -> Non
     recorded = load_vectors("identity_v2.json")
     assert recorded["emptySchemaHash"] == keys.EMPTY_SCHEMA_HASH
     assert recorded["emptyToolsetHash"] == keys.EMPTY_TOOLSET_HASH
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_status_has_the_recorded_disposition(load_vectors: Any, version: int) -> None:
+    recorded = load_vectors(f"identity_v{version}.json")["dispositionTable"]
+    assert {status: rule.value for status, rule in DISPOSITION_TABLE[version].items()} == recorded

@@ -99,6 +99,8 @@ def test_the_full_report_shows_the_line_the_fix_and_the_page(root: Path) -> None
         (["--nonsense"], "unrecognized arguments"),
         (["nowhere.py"], "nowhere.py: no such file or folder"),
         (["--root", "nowhere"], "--root nowhere: no such folder"),
+        (["-q", "explain", "a.py:1"], "write it first: rulvar-lint explain ..."),
+        (["--output-file", "nowhere/x"], "--output-file nowhere/x: No such file or directory"),
         (["--per-file-ignores", "RLV101"], "expected GLOB:CODE"),
         (["rule"], "name a rule code, or use --all"),
         (["rule", "RLV1O1"], "did you mean RLV101?"),
@@ -133,6 +135,31 @@ def test_a_wrong_configuration_names_the_file_and_the_key(root: Path, table: str
     assert done.returncode == 2
     assert "pyproject.toml" in done.stderr
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tool.rulvar = 3", "[tool.rulvar]: expected a table"),
+        ("[tool.rulvar]\nlint = 3", "[tool.rulvar.lint]: expected a table"),
+    ],
+)
+def test_a_configuration_that_is_no_table_is_not_passed_over(root: Path, text: str, said: str) -> None:
+    (root / "pyproject.toml").write_text(text)
+    done = run(root)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"pyproject.toml: {said}" in done.stderr
+
+
+def test_a_configuration_may_begin_with_a_byte_order_mark(root: Path) -> None:
+    (root / "pyproject.toml").write_bytes(b"\xef\xbb\xbf[tool.rulvar.lint]\nselect = ['RLV001']\n")
+    assert run(root).returncode == 0
+
+
+def test_standard_input_that_does_not_parse_is_a_finding_whatever_is_in_it(root: Path) -> None:
+    done = run(root, "--stdin-filename", "x.py", "-", given="x = (\n")
+    assert done.returncode == 1
+    assert "x.py:1:5: RLV001" in done.stdout
 
 
 def test_rules_are_chosen_on_the_command_line_and_in_the_configuration(root: Path) -> None:

@@ -30,6 +30,7 @@ def dumped(tree: object) -> str:
 @example(["x = 1; y = \\", "2"], 1, ["3"], "\n")
 @example(["x = 1", "y = 2"], 0, ["x = 1 \\"], "\n")
 @example(["x = 1", ""], 0, ["x = 1 \\"], "\n")
+@example(["x = 1", ""], 0, ["x = 1 \\"], "\n")
 @example(["@deco", "def f():", "    pass"], 0, ["@other"], "\n")
 def test_an_edited_file_has_the_tree_of_the_whole_file(
     lines: list[str], at: int, new: list[str], end: str

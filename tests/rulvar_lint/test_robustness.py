@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rulvar_lint import Config, Diagnostic, Project, fix_source
+from rulvar_lint import Config, Diagnostic, Project, fix_source, lint_paths
 
 SOURCES = [
     text
@@ -320,3 +321,50 @@ def test_odd_things_in_the_tree_do_not_matter(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (1, b"")
     assert len(json.loads(done.stdout)) == 1
+
+
+def test_a_pipe_with_a_python_name_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "flow.py").write_text(HEAD + "    return time.time()\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "rulvar_lint", "--no-cache", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "flow.py:7:" in done.stdout
+
+
+def test_a_file_that_cannot_be_read_is_one_finding_that_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "flow.py").write_text(HEAD + "    return time.time()\n")
+    (tmp_path / "locked.py").write_text(HEAD + "    pass\n")
+    read = Path.read_bytes
+
+    def refuse(self: Path) -> bytes:
+        if self.name == "locked.py":
+            raise PermissionError(13, "Permission denied")
+        return read(self)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    for _ in range(2):  # the second answer does not come from a cache either
+        found = lint_paths([tmp_path], root=tmp_path)
+        assert [(item.path, item.line, item.code) for item in found] == [
+            ("flow.py", 7, "RLV101"),
+            ("locked.py", 1, "RLV001"),
+        ]
+        assert found[1].message == "the file cannot be read: Permission denied; change its permissions"
+    monkeypatch.undo()
+    assert [item.path for item in lint_paths([tmp_path], root=tmp_path)] == ["flow.py"]
+
+
+def test_a_syntax_error_says_which_python_has_read_the_file() -> None:
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    found = lint("from rulvar import workflow\nx = (\n")
+    assert [item.message.split(":")[0] for item in found] == [
+        f"the file does not parse with Python {version}"
+    ]

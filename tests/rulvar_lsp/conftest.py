@@ -62,6 +62,7 @@ class LspClient:
         self.root = root
         self.log = log
         self.settings: Any = None
+        self.choice: str | None = None  # the button that is pressed when the server asks
         self.seen: list[dict[str, Any]] = []
         self.silent: set[str] = set()  # methods of the server that are not answered
         self._answers: dict[Any, dict[str, Any]] = {}
@@ -103,6 +104,8 @@ class LspClient:
             result = [self.settings for _ in message["params"]["items"]]
         elif message["method"] == "window/showDocument":
             result = {"success": True}
+        elif message["method"] == "window/showMessageRequest" and self.choice is not None:
+            result = {"title": self.choice}
         with contextlib.suppress(OSError, ValueError):  # the test has ended the server meanwhile
             self.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
@@ -283,6 +286,12 @@ class LspClient:
 def lsp_class() -> type[LspClient]:
     """The client itself, for a server that many tests share."""
     return LspClient
+
+
+@pytest.fixture(scope="session")
+def digest_of() -> Callable[[list[str]], str]:
+    """The digest of source lines, as a report has it."""
+    return lambda lines: hashlib.sha256("\n".join(x.strip() for x in lines).encode()).hexdigest()[:16]
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from importlib import metadata
 import pytest
 
 import rulvar_lsp
-from rulvar_lsp.edge.transport import read_message
+from rulvar_lsp.edge.transport import MessageReader
 
 
 def run(*args: str, code: str = "") -> subprocess.CompletedProcess[str]:
@@ -70,7 +70,7 @@ def test_one_client_is_served_over_tcp() -> None:
         with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
             body = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}'
             client.sendall(b"Content-Length: %d\r\n\r\n" % len(body) + body)
-            answer = read_message(client.makefile("rb"))
+            answer = MessageReader(client.makefile("rb")).next()
             assert isinstance(answer, dict)
             assert answer["result"]["serverInfo"]["name"] == "rulvar-lsp"
         assert server.wait(10) == 1  # it went without a shutdown

@@ -50,6 +50,7 @@ export function registerCommands(server: Server, tests: Tests, log: vscode.LogOu
       }
     }),
     register("rulvar.explainMiss", (place: Place) => showMiss(server, place)),
+    forward("rulvar.record"),
     forward("rulvar.showResult"),
     forward("rulvar.showDiagram"),
   ];

@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RestartQueue } from "../src/core/restartQueue";
 
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
 test("wishes of one moment are one restart", async () => {
   let runs = 0;
   const queue = new RestartQueue(async () => void runs++, 5);
@@ -15,15 +13,22 @@ test("restarts never overlap, and at most one waits", async () => {
   let active = 0;
   let most = 0;
   let runs = 0;
+  let began = () => {};
+  let end = () => {};
+  const running = new Promise<void>((resolve) => (began = resolve));
+  const released = new Promise<void>((resolve) => (end = resolve));
   const queue = new RestartQueue(async () => {
     most = Math.max(most, ++active);
     runs++;
-    await sleep(20);
+    began();
+    await released;
     active--;
   }, 1);
   const first = queue.request();
-  await sleep(8);
-  await Promise.all([first, queue.request(), queue.request(), queue.request()]);
+  await running;
+  const later = [queue.request(), queue.request(), queue.request()];
+  end();
+  await Promise.all([first, ...later]);
   assert.equal(most, 1);
   assert.equal(runs, 2);
 });

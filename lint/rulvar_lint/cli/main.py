@@ -33,7 +33,8 @@ def run(argv: list[str]) -> int:
     except Exception as err:
         if os.environ.get("RULVAR_LINT_DEBUG"):
             raise
-        where = f"{type(err).__name__}: {err}"
+        notes = "".join(f" ({note})" for note in getattr(err, "__notes__", ()))
+        where = f"{type(err).__name__}: {err}{notes}"
         sys.stderr.write(f"rulvar-lint: internal error: {where}\nSet RULVAR_LINT_DEBUG=1 to see where.\n")
         return ERROR
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar_lint import warm
 from rulvar_lint.batch import Outcome
+from rulvar_lint.cli.options import UsageError
 from rulvar_lint.reporters import text
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ def finish(session: Session, outcome: Outcome, fixed: int) -> int:
     report = render(session, outcome, fixed)
     code = 1 if outcome.found and not args.exit_zero else 0
     if args.output_file:
-        Path(args.output_file).write_text(report, "utf-8")
+        try:
+            Path(args.output_file).write_text(report, "utf-8")
+        except OSError as err:
+            raise UsageError(f"--output-file {args.output_file}: {err.strerror}") from err
     else:
         stream: Any = sys.stderr if session.stdin_name and (args.fix or args.diff) else sys.stdout
         _write(stream, report)

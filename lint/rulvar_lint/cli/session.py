@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rulvar_lint.batch import Outcome
 from rulvar_lint.batch import check as check_batch
-from rulvar_lint.cli.options import UsageError
+from rulvar_lint.cli.options import COMMANDS, UsageError
 from rulvar_lint.cli.settings import find_root, settings
 
 if TYPE_CHECKING:
@@ -42,7 +42,12 @@ class Session:
             return [relative]
         for path in args.paths:
             if not os.path.exists(path):
-                raise UsageError(f"{path}: no such file or folder")
+                hint = (
+                    f"; to use the command, write it first: rulvar-lint {path} ..."
+                    if path in COMMANDS
+                    else ""
+                )
+                raise UsageError(f"{path}: no such file or folder{hint}")
         return [self._relative(path) for path in args.paths] if args.paths else None
 
     def _relative(self, path: str) -> str:

@@ -35,7 +35,8 @@ from rulvar_lint.core.values import (
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.libraries.catalog import Entry
-    from rulvar_lint.core.values import Taint
+    from rulvar_lint.core.memory import Result
+    from rulvar_lint.core.values import Env, Taint
 
 
 def eval_call(f: Frame, node: ast.Call) -> Value | None:
@@ -203,6 +204,7 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
             func.frame.exempt.add(decl)
         elif f.mode == REGION:
             func.frame.closure_uses.append((f, func, node))
+            _effects_of_arguments(f, node, func, env, result)
     elif mode == PLAIN and not decl.trusted:
         for cause in result.effects.values():
             f.emit(node, cause.through(decl.qualname, f.place(node)))
@@ -213,6 +215,19 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
         if f.loops:
             order_event(f, node)
     return _returned(f, node, func, result)
+
+
+def _effects_of_arguments(f: Frame, node: ast.AST, func: Func, env: Env, result: Result) -> None:
+    """A closure is judged where it is written; what the functions that it is given do is judged at
+    the call.
+    """
+    given = [name for name, value in env.items() if isinstance(value, Func | Partial | Ext)]
+    if not given or not result.effects:
+        return
+    without = f.m.run(func, {**env, **dict.fromkeys(given)}, PLAIN, f.step, f.depth + 1).effects
+    for code, cause in result.effects.items():
+        if code not in without:
+            f.emit(node, cause.through(func.decl.qualname, f.place(node)))
 
 
 def captured_default(f: Frame, node: ast.AST, func: Func, name: str, takes_ctx: bool) -> None:
@@ -239,6 +254,10 @@ def _returned(f: Frame, node: ast.AST, func: Func, result: Any) -> Value | None:
         promised = f.m.from_annotation(decl.module, returns)
         value = with_taint(promised, value.taint if value else None) if promised is not None else value
     if not decl.is_async or decl.generator():
+        if isinstance(value, Coro) and value.ctx and f.mode == REGION and not decl.generator():
+            handed = Coro(node, True, value.result, decl.qualname)
+            f.coros.append(handed)
+            return handed
         return value
     is_ctx = result.journals and f.mode != HOST
     coro = Coro(node, is_ctx, value, decl.qualname)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_external, call_function, call_value
-from rulvar_lint.core.decls import ClassDecl
+from rulvar_lint.core.decls import ClassDecl, mentions
 from rulvar_lint.core.frame import HOST, STEP
 from rulvar_lint.core.libraries.catalog import canonical
 from rulvar_lint.core.values import (
@@ -271,6 +271,9 @@ def _fill_fields(f: Frame, node: ast.AST, inst: Inst, args: Args) -> None:
     for name in names:
         if name in given:
             inst.attrs[name] = given[name]
+        elif f.mode == HOST:
+            factory = getattr(fields_of(inst.decl)[name], "factory", None)
+            inst.attrs[name] = call_value(f, node, factory, Args([], {})) if factory is not None else None
     if args.rest is not None or any(value.__class__.__name__ == "Star" for value in args.pos):
         return
     for hook in f.m.hooks.construct:
@@ -279,7 +282,7 @@ def _fill_fields(f: Frame, node: ast.AST, inst: Inst, args: Args) -> None:
 
 def _is_field(field: object) -> bool:
     annotation = getattr(field, "annotation", None)
-    return "ClassVar" not in ast.dump(annotation) if annotation is not None else True
+    return annotation is None or not mentions(annotation, "ClassVar")
 
 
 def generic_instance(f: Frame, decl: ClassDecl) -> Inst:

@@ -152,6 +152,7 @@ class Module:
 
     __slots__ = (
         "changed_names",
+        "classes",
         "comments",
         "ctx_calls",
         "decls",
@@ -182,7 +183,8 @@ class Module:
         self.stars: list[str] = []
         self.typing: dict[str, LazyImport] = {}
         self.functions: list[Func] = []
-        self.frames: list[Frame] = []  # those that closures hold
+        self.classes: list[ClassDecl] = []
+        self.frames: list[Frame] = []
         self.decls: dict[ast.AST, FunctionDecl] = {}
         self.ctx_calls: dict[ast.Call, str] = {}
         self.state = 0
@@ -204,7 +206,10 @@ class Module:
             decl.node = _FORGOTTEN
         for frame in self.frames:
             frame.forget()
-        parts = (self.env, self.typing, self.decls, self.functions, self.frames, self.ctx_calls)
+        for cls in self.classes:
+            cls.attrs, cls.bases, cls.decorators, cls.fields = {}, [], [], {}
+            cls.mro = cls.generic = None
+        parts = (self.env, self.typing, self.decls, self.functions, self.classes, self.frames, self.ctx_calls)
         for part in parts:
             part.clear()
         self.tree = _EMPTY
@@ -285,6 +290,15 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
         current = todo.pop()
         yield current
         todo.extend(children(current))
+
+
+def mentions(node: ast.AST, word: str) -> bool:
+    """Whether a name, an attribute or a quoted annotation in an expression is `word`."""
+    for inner in walk(node):
+        text = getattr(inner, "id", None) or getattr(inner, "attr", None) or getattr(inner, "value", None)
+        if isinstance(text, str) and (text == word or (isinstance(inner, ast.Constant) and word in text)):
+            return True
+    return False
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

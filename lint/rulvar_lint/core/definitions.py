@@ -120,8 +120,6 @@ def _make_closure(f: Frame, decl: FunctionDecl) -> Func:
         func = Func(decl)
     else:
         func = Func(decl, f, dict(f.env) if f.loops else f.env)
-        if not f.module.frames or f.module.frames[-1] is not f:
-            f.module.frames.append(f)
         if f.loops:
             func.late = _late_names(f, decl)
     if f.mode == REGION:
@@ -222,6 +220,7 @@ def _decorate(
 
 def exec_classdef(f: Frame, node: ast.ClassDef) -> int:
     decl = ClassDecl(node, f.module)
+    f.module.classes.append(decl)
     decl.bases = [f.ev[base.__class__](f, base) for base in node.bases]
     for keyword in node.keywords:
         f.ev[keyword.value.__class__](f, keyword.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -55,14 +56,19 @@ def walk(
                 if name in names or any(matches(glob, path) for glob in globs):
                     continue
                 try:
-                    yield path, entry.stat()
+                    status = entry.stat()
                 except OSError:
                     continue
+                if stat.S_ISREG(status.st_mode):
+                    yield path, status
 
 
 def _read_ignore(root: str, folder: str) -> list[GitIgnore]:
+    name = os.path.join(root, folder, ".gitignore")
+    if not os.path.isfile(name):
+        return []
     try:
-        with open(os.path.join(root, folder, ".gitignore"), encoding="utf-8", errors="replace") as file:
+        with open(name, encoding="utf-8", errors="replace") as file:
             text = file.read()
     except OSError:
         return []

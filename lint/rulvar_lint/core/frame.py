@@ -165,7 +165,9 @@ class Frame:
         self.env = {}
         self.outer_env = self.outer = self.step = None
         self.closures, self.closure_uses, self.calls, self.coros, self.returned = [], [], [], [], []
-        self.exempt = set()
+        self.loops, self.guards, self.alarms = [], [], []
+        self.yielded = self.yield_order = self.jumps = None
+        self.globals_set, self.exempt = {}, set()
 
     # Positions
 

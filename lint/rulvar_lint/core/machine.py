@@ -104,6 +104,7 @@ class Machine(Linker, Ledger):
         self._active[decl] = index
         start = len(self.log)
         frame = Frame(self, decl.module, decl, mode, env, func.frame, func.env)
+        decl.module.frames.append(frame)
         if step is not None:
             frame.step = step
         frame.depth = depth

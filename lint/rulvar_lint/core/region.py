@@ -234,6 +234,9 @@ def analyse(m: Machine, func: Func) -> None:
 
 def _root_parameters(m: Machine, func: Func, env: Env, skip: int) -> None:
     decl = func.decl
+    for param in decl.params[skip:]:
+        if param.name in decl.defaults:  # who calls it may pass what the annotation says
+            env[param.name] = join(m.annotated(decl, param), env[param.name])
     m.fill_ctx(decl, env)
     positional = [param.name for param in decl.params if param.kind == "pos"][skip:]
     if decl in m.registered and positional and not any(isinstance(v, Ctx) for v in env.values()):

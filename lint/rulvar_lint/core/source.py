@@ -27,11 +27,12 @@ DEEP: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class ParseFailure:
-    """Why a file does not parse. The line and column are 1-based."""
+    """Why a file does not parse, or cannot even be read. The line and column are 1-based."""
 
     line: int
     column: int
     message: str
+    is_unreadable: bool = False
 
 
 class Source:
@@ -113,6 +114,22 @@ class Source:
             else:
                 self._tree = result
         return self._tree if self._tree is not None else self._failure  # type: ignore[return-value]
+
+    @staticmethod
+    def unreadable(path: str, why: str) -> Source:
+        """A file that is there and cannot be read."""
+        source = Source(path, b"")
+        source._failure = ParseFailure(1, 1, why, is_unreadable=True)
+        return source
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether the file could not be read."""
+        return self._failure is not None and self._failure.is_unreadable
+
+    def last_parsed(self) -> Source | None:
+        """The newest version of the file that has a tree, if that is known."""
+        return self if self._tree is not None else self._before
 
     def release_tree(self) -> None:
         """Forget the tree, which is by far the largest part."""

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.classes import order_of_classes
 from rulvar_lint.core.containers import MUTATORS
-from rulvar_lint.core.decls import children, statements, walk
-from rulvar_lint.core.freevars import bound_in
+from rulvar_lint.core.decls import children, statements
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -31,12 +30,26 @@ CONSTRUCTORS: Final = names("""__init__ __new__ __post_init__ __init_subclass__ 
 __attrs_post_init__ model_post_init""")
 _AT_IMPORT: Final = frozenset({"__init_subclass__", "__set_name__"})
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+_TOLD: Final = frozenset({ast.Attribute, ast.Subscript, ast.Call})
+_SCOPES: Final = frozenset(
+    {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda}
+    | {ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp}
+)
+_BINDING: Final = frozenset({ast.alias, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping})
 
 
 class Usage:
     """What the functions of one module change. Function names say who does it."""
 
-    __slots__ = ("attributes", "called", "foreign", "names", "referenced", "self_attributes")
+    __slots__ = (
+        "attributes",
+        "called",
+        "class_attributes",
+        "foreign",
+        "names",
+        "referenced",
+        "self_attributes",
+    )
 
     def __init__(self, module: Module) -> None:
         # global name -> functions that change the object or rebind the name
@@ -45,6 +58,8 @@ class Usage:
         self.attributes: dict[tuple[str, str], set[str]] = {}
         # attribute of `self` -> methods that set it or change what it holds
         self.self_attributes: dict[str, set[str]] = {}
+        # attribute of `cls` or `type(self)` -> methods that set it
+        self.class_attributes: dict[str, set[str]] = {}
         # (global name, attribute) -> functions that change `name.attribute` as a container
         self.foreign: dict[tuple[str, str], set[str]] = {}
         self.referenced: set[str] = set()
@@ -52,37 +67,75 @@ class Usage:
         self._scan(module)
 
     def _scan(self, module: Module) -> None:
-        functions = [s for s in statements(module.tree.body) if isinstance(s, _FunctionNode)]
-        inner = {n for fn in functions for n in statements(fn.body) if isinstance(n, _FunctionNode)}
-        in_functions: set[ast.AST] = set()
-        for fn in functions:
-            if fn not in inner:
-                self._function(fn, frozenset(), fn.name)
-                for inside in fn.body:
-                    in_functions.update(walk(inside))
-        for node in walk(module.tree):
-            if node in in_functions:
-                continue
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                self.called.add(node.id)
-            elif isinstance(node, ast.Attribute):
-                self.called.add(node.attr)
-
-    def _function(self, fn: _FunctionNode, outer: frozenset[str], name: str) -> None:
-        declared = {n for s in statements(fn.body) if isinstance(s, ast.Global) for n in s.names}
-        args = fn.args
-        params = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
-        params |= {a.arg for a in (args.vararg, args.kwarg) if a is not None}
-        local = outer | ((bound_in([*fn.body]) | params) - declared)
-        first = args.args[0].arg if args.args else ""
-        todo: list[ast.AST] = list(fn.body)
+        functions: list[_FunctionNode] = []
+        todo: list[ast.AST] = list(module.tree.body)
         while todo:
             node = todo.pop()
             if isinstance(node, _FunctionNode):
-                self._function(node, frozenset(local), name)
+                functions.append(node)
+                todo += [node.args, *node.decorator_list]
+                if node.returns is not None:
+                    todo.append(node.returns)
                 continue
-            self._node(node, local, declared, first, name)
+            if isinstance(node, ast.Name):
+                if isinstance(node.ctx, ast.Load):
+                    self.called.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                self.called.add(node.attr)
             todo.extend(children(node))
+        for fn in functions:
+            self._function(fn, frozenset(), fn.name)
+
+    def _function(self, fn: _FunctionNode, outer: frozenset[str], name: str) -> None:
+        """Look at a function once: what it binds decides what its other names mean."""
+        bound: set[str] = set()
+        declared: set[str] = set()
+        inner: list[_FunctionNode] = []
+        told: list[ast.AST] = []
+        todo: list[ast.AST] = list(fn.body)
+        shielded: list[ast.AST] = []  # what binds names of its own
+        while todo:
+            node = todo.pop()
+            cls = node.__class__
+            if cls is ast.Name:
+                told.append(node)
+                if node.ctx.__class__ is not ast.Load:  # type: ignore[attr-defined]
+                    bound.add(node.id)  # type: ignore[attr-defined]
+                continue
+            if cls in _TOLD:
+                told.append(node)
+            elif cls in _SCOPES:
+                if isinstance(node, _FunctionNode):
+                    bound.add(node.name)
+                    inner.append(node)
+                else:
+                    bound |= {node.name} if isinstance(node, ast.ClassDef) else set()
+                    shielded += children(node)
+                continue
+            elif cls is ast.Global:
+                declared.update(node.names)  # type: ignore[attr-defined]
+            elif cls in _BINDING:
+                bound |= _bound_by(node)
+            todo += children(node)
+        while shielded:
+            node = shielded.pop()
+            if isinstance(node, _FunctionNode):
+                inner.append(node)
+                continue
+            if node.__class__ is ast.Name or node.__class__ in _TOLD:
+                told.append(node)
+            elif isinstance(node, ast.NamedExpr):
+                bound.add(node.target.id)
+            shielded += children(node)
+        args = fn.args
+        params = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
+        params |= {a.arg for a in (args.vararg, args.kwarg) if a is not None}
+        local = outer | ((bound | params) - declared)
+        first = args.args[0].arg if args.args else ""
+        for node in told:
+            self._node(node, local, declared, first, name)
+        for nested in inner:
+            self._function(nested, local, name)
 
     def _node(
         self,
@@ -119,8 +172,12 @@ class Usage:
         if isinstance(base, ast.Name):
             if base.id == first and first in ("self", "cls"):
                 self.self_attributes.setdefault(node.attr, set()).add(name)
+                if first == "cls":
+                    self.class_attributes.setdefault(node.attr, set()).add(name)
             elif base.id not in local:
                 self.attributes.setdefault((base.id, node.attr), set()).add(name)
+        elif _is_class_of_self(base, first):
+            self.class_attributes.setdefault(node.attr, set()).add(name)
         else:
             self._change(base, local, first, name)
 
@@ -146,6 +203,23 @@ class Usage:
         return all(
             name in _AT_IMPORT or (name in self.called and name not in self.referenced) for name in functions
         )
+
+
+def _bound_by(node: ast.AST) -> set[str]:
+    """The name that a node binds by its own syntax."""
+    if isinstance(node, ast.alias):
+        return {(node.asname or node.name).partition(".")[0]}
+    name = getattr(node, "rest", None) if isinstance(node, ast.MatchMapping) else getattr(node, "name", None)
+    return {name} if isinstance(name, str) else set()
+
+
+def _is_class_of_self(node: ast.AST, first: str) -> bool:
+    """`type(self)` or `self.__class__`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type":
+        node = node.args[0] if len(node.args) == 1 else node
+    elif isinstance(node, ast.Attribute) and node.attr == "__class__":
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == first == "self"
 
 
 def usage_of(module: Module) -> Usage:
@@ -301,7 +375,9 @@ def class_attribute_mutated(m: Machine, owner: ClassDecl, name: str, value: Valu
     usage = usage_of(owner.module)
     if isinstance(value, Func):
         return False
+    methods = {n.name for n in owner.node.body if isinstance(n, _FunctionNode)}
     setters = usage.attributes.get((owner.name, name), set())
+    setters = setters | (usage.class_attributes.get(name, set()) & methods)
     if setters and not _only_at_import(m, owner.module, setters):
         return True
     if isinstance(value, Container):

@@ -23,6 +23,7 @@ def install(hooks: Hooks) -> None:
     """Listen to what these rules judge."""
     hooks.awaited.append(_opaque)
     hooks.unknown_call.append(_logger_by_name)
+    hooks.on_call(_POOLED, _pooled)
 
 
 def _opaque(f: Frame, node: ast.AST, value: Value, how: str) -> None:
@@ -39,6 +40,23 @@ def _opaque(f: Frame, node: ast.AST, value: Value, how: str) -> None:
                 "warning",
             )
             return
+
+
+_POOLED: Final = """concurrent.futures.ThreadPoolExecutor.submit concurrent.futures.ThreadPoolExecutor.map
+concurrent.futures.ProcessPoolExecutor.submit concurrent.futures.ProcessPoolExecutor.map
+concurrent.futures.InterpreterPoolExecutor.submit concurrent.futures.InterpreterPoolExecutor.map
+multiprocessing.pool.ThreadPool.map multiprocessing.pool.ThreadPool.apply threading.Thread.start"""
+
+
+def _pooled(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
+    """RLV110: work for a pool that was made elsewhere; a pool made here is reported where it is made."""
+    if f.mode in (STEP, HOST) or ext.receiver is None:
+        return
+    known = {cause.place for cause in f.effects.values()}
+    known |= {found.cause.place for found in f.m.findings.values()}
+    if not any(cause.code == "RLV110" and cause.place in known for cause in ext.taint or ()):
+        what = f"`{f.segment(getattr(node, 'func', node))}()` runs work outside the engine's scheduler"
+        f.effect(node, "RLV110", what)
 
 
 _LOGGERS: Final = names("log logger logging LOG LOGGER _log _logger _LOG _LOGGER")

@@ -4,7 +4,9 @@ rule.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rulvar_lint.core.diagnostic import Edit, Fix
@@ -23,14 +25,20 @@ def syntax_error(source: Source, failure: ParseFailure) -> Diagnostic:
     """RLV001."""
     line = min(failure.line, max(len(source.lines), 1))
     column = min(failure.column, len(source.line_text(line)) + 1)
-    return plain(
+    what = (
+        f"the file does not parse with Python {sys.version_info[0]}.{sys.version_info[1]}: {failure.message}"
+    )
+    item = plain(
         "RLV001",
         source.path,
         line,
         column,
         column + 1,
-        f"the file does not parse: {failure.message}",
+        what,
     )
+    if failure.is_unreadable:
+        return replace(item, message=f"the file cannot be read: {failure.message}; change its permissions")
+    return item
 
 
 def judge(

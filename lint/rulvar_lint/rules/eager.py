@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.ancestry import ancestors
-from rulvar_lint.core.decls import walk
+from rulvar_lint.core.decls import mentions, walk
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.freevars import free_names, loop_bound
 from rulvar_lint.core.values import (
@@ -118,7 +118,7 @@ def _called_value_is_data(f: Frame, expr: ast.Call) -> bool:
 def _returns_data(func: Func) -> bool:
     """Whether a project function that gives an unknown value is no factory, by its annotation."""
     returns = getattr(func.decl.node, "returns", None)
-    return returns is None or "Callable" not in ast.dump(returns)
+    return returns is None or not mentions(returns, "Callable")
 
 
 def _quietly(f: Frame, expr: ast.expr) -> Value | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from rulvar_lint.core.ancestry import ancestors, between, start_of
 from rulvar_lint.core.containers import MUTATORS
-from rulvar_lint.core.decls import walk
+from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.freevars import loop_bound, names_in
 from rulvar_lint.core.identities import canonical, identity_parts
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _JUDGED: Final = frozenset({"agent", "workflow", "await_external", "step", "brief"})
 _COMPARED: Final = 50
+Parts = list[tuple[str, ast.expr]]
 
 
 def install(hooks: Hooks) -> None:
@@ -45,19 +46,31 @@ def _calls(f: Frame) -> None:
 
 
 def _duplicates(f: Frame, calls: list[CtxCall]) -> None:
-    groups: dict[str, list[CtxCall]] = {}
+    alike: dict[object, list[tuple[CtxCall, Parts]]] = {}
     for call in calls:
         parts = identity_parts(call)
-        if not parts:
-            continue
-        if any(_volatile(node) for _, node in parts):
-            continue
-        text = call.name + ";" + ";".join(f"{name}={canonical(node)}" for name, node in parts)
-        groups.setdefault(text, []).append(call)
+        if parts:
+            sketch = (call.name, *((name, _sketch(node)) for name, node in parts))
+            alike.setdefault(sketch, []).append((call, parts))
+    groups: dict[str, list[CtxCall]] = {}
+    for pairs in alike.values():
+        for call, parts in pairs if len(pairs) > 1 else ():
+            if not any(_volatile(node) for _, node in parts):
+                text = call.name + ";" + ";".join(f"{name}={canonical(node)}" for name, node in parts)
+                groups.setdefault(text, []).append(call)
     repeated = [group for group in groups.values() if len(group) > 1]
     if f.decl is not None:
         for group in repeated:
             _judge_group(f, group, f.decl.node)
+
+
+def _sketch(node: ast.expr) -> object:
+    """A cheap part of what `canonical` tells: expressions that differ in it are not the same."""
+    if isinstance(node, ast.Constant):
+        return repr(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return tuple(v.value if isinstance(v, ast.Constant) else v.__class__ for v in node.values)
+    return node.__class__
 
 
 def _judge_group(f: Frame, group: list[CtxCall], root: ast.AST) -> None:
@@ -222,12 +235,13 @@ def _constant_in_loop(f: Frame, call: CtxCall, varying: dict[ast.AST, frozenset[
     parts = identity_parts(call)
     if parts is None or not parts or _runs_once(loop, call.node):
         return
-    if any(_volatile(node) or _calls_unknown(f, node) for _, node in parts):
-        return
+    used = {name for _, node in parts for name in names_in(node)}
     bound = varying.get(loop)
     if bound is None:
-        bound = varying[loop] = loop_bound(loop) | _mutated_in(loop)
-    if any(names_in(node) & bound for _, node in parts):
+        bound = varying[loop] = loop_bound(loop)
+    if used & bound or (used and used & _mutated_in(loop)):
+        return
+    if any(_volatile(node) or _calls_unknown(f, node) for _, node in parts):
         return
     what = f"every iteration of the loop makes `ctx.{call.name}` with the same identity"
     cause = Cause("RLV402", what, f.place(call.node), (), "warning")
@@ -279,17 +293,28 @@ def _calls_unknown(f: Frame, node: ast.AST) -> bool:
 
 
 def _mutated_in(loop: ast.AST) -> set[str]:
-    """Names that an iteration may change without binding them."""
+    """Names that an iteration may change without binding them. The bodies of steps do not count:
+    what they change is lost (RLV306).
+    """
     found: set[str] = set()
-    for node in walk(loop):
-        if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr not in _PURE:
-                found |= _receiver(node.func.value)
-            for arg in (*node.args, *(keyword.value for keyword in node.keywords)):
-                if isinstance(arg, ast.Name) and not _is_ctx_method(node.func):
-                    found.add(arg.id)
-        elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            found |= _receiver(node.value)
+    todo = [loop]
+    while todo:
+        node = todo.pop()
+        cls = node.__class__
+        if cls is ast.Call:
+            call = cast(ast.Call, node)
+            func = call.func
+            if func.__class__ is ast.Attribute and func.attr not in _PURE:
+                found |= _receiver(func.value)
+            if not _is_ctx_method(func):
+                given = (*call.args, *(keyword.value for keyword in call.keywords))
+                found.update(arg.id for arg in given if isinstance(arg, ast.Name))
+            if getattr(func, "attr", "") == "step":
+                todo += [below for below in children(node) if below.__class__ is not ast.Lambda]
+                continue
+        elif (cls is ast.Subscript or cls is ast.Attribute) and node.ctx.__class__ is not ast.Load:  # type: ignore[attr-defined]
+            found |= _receiver(node.value)  # type: ignore[attr-defined]
+        todo += children(node)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from string import Formatter
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.frame import REGION
@@ -34,6 +35,7 @@ def install(hooks: Hooks) -> None:
     hooks.on_call("datetime.datetime.fromtimestamp", _from_timestamp)
     hooks.on_call("time.localtime", _localtime)
     hooks.on_call("builtins.format", _format)
+    hooks.on_call("builtins.str.format", _template)
 
 
 _ZONES: Final = {
@@ -82,6 +84,18 @@ def _format_spec(f: Frame, node: ast.AST, spec: ast.AST, value: Value | None) ->
 def _judge_format(f: Frame, node: ast.AST, spec: str | None) -> None:
     if spec and (_LOCALE_FORMAT.search(spec) or _LOCALE_NUMBER.match(spec)):
         _local(f, node, f"the format `{spec}` follows the locale of the host")
+
+
+def _template(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
+    """`"{:n}".format(...)`."""
+    func = node.func if isinstance(node, ast.Call) else None
+    text = _constant_text(func.value) if isinstance(func, ast.Attribute) else None
+    try:
+        specs = [spec for _, _, spec, _ in Formatter().parse(text or "")]
+    except ValueError:
+        return
+    for spec in specs:
+        _judge_format(f, node, spec)
 
 
 def _text_of(value: Value | None) -> str | None:

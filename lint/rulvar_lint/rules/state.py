@@ -169,12 +169,18 @@ def _shared_write(f: Frame, node: ast.AST, what: str) -> None:
 
 
 def _instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> None:
-    if f.mode in (REGION, PLAIN) and inst.scope == "module" and usage.attribute_mutated(f.m, inst.decl, name):
+    if f.mode not in (REGION, PLAIN) or inst.scope != "module":
+        return
+    if usage.attribute_mutated(f.m, inst.decl, name):
         f.effect(
             node,
             "RLV205",
             f"`{name}` of a module-level `{inst.decl.name}` is changed while workflows run",
         )
+        return
+    cause = captured(inst.attrs.get(name))
+    if cause is not None:
+        _capture(f, node, f"{inst.decl.name}.{name}", cause)
 
 
 def _function_attribute(f: Frame, node: ast.AST, func: Func, name: str) -> None:

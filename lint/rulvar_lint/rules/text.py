@@ -11,6 +11,7 @@ from rulvar_lint.core.frame import PLAIN, REGION
 from rulvar_lint.core.values import (
     Bound,
     Const,
+    Container,
     Func,
     Inst,
     Obj,
@@ -169,10 +170,23 @@ def _unsorted(f: Frame, call: CtxCall) -> None:
     if f.mode != REGION:
         return
     for value in call.args.values():
-        for option in value.options if isinstance(value, Union) else (value,):
-            for cause in option.taint or ():
-                if cause.code == "RLV207" and cause in f.m.unsorted:
-                    f.m.report(f, f.m.unsorted[cause], cause, fix=_sort(f.m.unsorted[cause]))
+        _report_unsorted(f, value, 0)
+
+
+def _report_unsorted(f: Frame, value: Value | None, depth: int) -> None:
+    if value is None or depth > 4:
+        return
+    for cause in value.taint or ():
+        if cause.code == "RLV207" and cause in f.m.unsorted:
+            f.m.report(f, f.m.unsorted[cause], cause, fix=_sort(f.m.unsorted[cause]))
+    inner: list[Value | None] = []
+    if isinstance(value, Union):
+        inner = list(value.options)
+    elif isinstance(value, Container):
+        inner = [value.elem, *getattr(value, "entries", {}).values()]
+        inner += (value.items or []) if isinstance(value, Seq) else []
+    for item in inner:
+        _report_unsorted(f, item, depth + 1)
 
 
 def _sort(node: ast.AST) -> Plan | None:

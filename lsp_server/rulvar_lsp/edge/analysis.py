@@ -18,19 +18,18 @@ from rulvar_lsp.edge.cassettes import CassetteChecker
 from rulvar_lsp.edge.collection import Collector
 from rulvar_lsp.edge.forecasts import Forecaster
 from rulvar_lsp.edge.uris import path_to_uri, uri_key
-from rulvar_lsp.features.cassette import unused_rows
-from rulvar_lsp.features.diagnostics import NOTICED, Finding, lint_findings, run_findings
+from rulvar_lsp.features.diagnostics import Finding, lint_findings
 from rulvar_lsp.features.forecast import Forecast, open_forecasts
 from rulvar_lsp.features.outline import (
-    Block,
     blocks,
     find_tests,
     is_test_file,
     named_functions,
 )
-from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites, static_calls
+from rulvar_lsp.features.sites import static_calls
+from rulvar_lsp.features.views import Analysis, View, look_back, too_large
 from rulvar_lsp.snapshot import Document, Recorded
-from rulvar_lsp.text import Span, Text
+from rulvar_lsp.text import Text
 
 if TYPE_CHECKING:
     from rulvar_lint import Project, RuleInfo
@@ -41,38 +40,6 @@ logger = logging.getLogger(__name__)
 MOST_CHARACTERS = 5_000_000
 # the root of files without a project: a folder that does not exist
 _NOWHERE = f"/rulvar-lsp-no-project-{os.getpid()}"
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """What a text is by itself and among the other files of its project."""
-
-    document: Document
-    findings: tuple[Finding, ...] = ()
-    calls: tuple[StaticCall, ...] | None = None  # None: the text does not parse
-    tests: tuple[Block, ...] = ()
-    workflows: tuple[Span, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """An analysis together with what the reports say."""
-
-    analysis: Analysis
-    placed: tuple[PlacedSite, ...] = ()
-    run_findings: tuple[Finding, ...] = ()
-
-    @property
-    def document(self) -> Document:
-        """The document that was looked at."""
-        return self.analysis.document
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """All findings: of the lint, and of the runs what the lint does not say already."""
-        ruled = {f.span.line for f in self.analysis.findings if f.is_rule}
-        told = [f for f in self.run_findings if f.code != NOTICED or f.span.line not in ruled]
-        return (*self.analysis.findings, *told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +104,7 @@ class Analyst:
         key = uri_key(document.uri)
         known = self._views.get(key)
         if known is None or known.analysis is not analysis or known.recorded is not recorded:
-            task = self._submit(_view, analysis, recorded)
+            task = self._submit(look_back, analysis, recorded)
             known = self._views[key] = _Viewed(analysis, recorded, task)
         return await asyncio.shield(known.task)
 
@@ -183,6 +150,12 @@ class Analyst:
         self._forecasts.pop(key, None)
         self.revision += 1
         self._submit(self._drop, document.uri, self._place(document))
+
+    def folders_changed(self) -> None:
+        """Workspace folders came or went: files may belong to another project now."""
+        self._jobs.clear()
+        self._views.clear()
+        self.revision += 1
 
     def changed_on_disk(self, paths: list[str], *, configuration: bool = False) -> None:
         """Files were changed by others; `configuration` also makes new projects."""
@@ -231,7 +204,7 @@ class Analyst:
     # -- in the worker --------------------------------------------------------------------------
     def _look(self, document: Document, place: Place) -> Analysis:
         if len(document.text.source) > MOST_CHARACTERS:
-            return Analysis(document)
+            return Analysis(document, (too_large(document, MOST_CHARACTERS),))
         if document.language != "python":
             return Analysis(document, self._cassette_findings(document))
         path = place.path
@@ -281,7 +254,7 @@ class Analyst:
             logger.exception("the lint failed on %s", document.uri)
             return None
         findings = lint_findings(document, found, place.absolute)
-        return _view(Analysis(document, findings, calls, find_tests(outline)), recorded)
+        return look_back(Analysis(document, findings, calls, find_tests(outline)), recorded)
 
     def _forecast(self, view: View, root: str, opened: tuple[Document, ...]) -> tuple[Forecast, ...]:
         try:
@@ -351,33 +324,6 @@ class Superseded(Exception):
 def _retrieve(future: asyncio.Future[Any]) -> None:
     if not future.cancelled():
         future.exception()
-
-
-def _view(analysis: Analysis, recorded: Recorded) -> View:
-    document = analysis.document
-    if document.path is None:
-        return View(analysis)
-    if document.language != "python":
-        return View(analysis, run_findings=unused_findings(document, recorded))
-    calls = recorded.calls_in.get(document.path, ())
-    placed = place_sites(document.text, calls, analysis.calls) if calls else ()
-    ran = recorded.tests_in.get(document.path, ())
-    noticed = recorded.noticed_in.get(document.path, ())
-    return View(analysis, placed, run_findings(document, placed, analysis.tests, ran, noticed))
-
-
-def unused_findings(document: Document, recorded: Recorded) -> tuple[Finding, ...]:
-    """Rows that no test needs any more."""
-    return tuple(
-        Finding(
-            span=Span(line, 0, line, len(document.text.line(line))),
-            code="cassette-unused",
-            severity="hint",
-            message="no test that replays this cassette was served this row",
-            unnecessary=True,
-        )
-        for line in unused_rows(document, recorded)
-    )
 
 
 def _rule_info(code: str) -> RuleInfo | None:

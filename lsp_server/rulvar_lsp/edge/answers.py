@@ -101,7 +101,7 @@ class Answers:
         if not is_test_file(document.path):
             return await self._workflow_lenses(document)
         recorded = self._bench.session.recorded.tests_in.get(document.path, ())
-        found = lenses(document, find_tests(self._outline(document)), recorded)
+        found = lenses(document, find_tests(self._outline(document)), recorded, self._bench.session.trusted)
         return [self._bench.convert.lens(document, lens) for lens in found]
 
     async def _workflow_lenses(self, document: Document) -> list[lsp.CodeLens]:
@@ -260,7 +260,7 @@ class Answers:
         return [self._bench.convert.location(p, Span(n, 0, n, 0)) for p, n in places]
 
     def references(self, params: lsp.ReferenceParams) -> Awaitable[list[lsp.Location]] | None:
-        """From a row of a cassette to the calls that it serves."""
+        """From a row of a cassette to the calls and the tests that it serves."""
         document = current(self._bench, params.text_document.uri)
         if document is None or not is_cassette_file(document):
             return None
@@ -268,18 +268,20 @@ class Answers:
 
     async def _references(self, document: Document, line: int) -> list[lsp.Location]:
         await self._bench.know_reports(document)
-        recorded = self._bench.session.recorded
+        rows = served_rows(document, self._bench.session.recorded)
+        calls = [call for row in rows if row.line == line for call in row.calls]
         places = {
-            (call.test.absolute(call.site.file), call.site)
-            for row in served_rows(document, recorded)
-            if row.line == line
-            for call in row.calls
-        }
-        return [
-            self._bench.convert.location(
-                path, span_of(site.line, site.column, site.end_line, site.end_column)
+            (
+                c.test.absolute(c.site.file),
+                span_of(c.site.line, c.site.column, c.site.end_line, c.site.end_column),
             )
-            for path, site in sorted(places, key=lambda place: (place[0], place[1].line))
+            for c in calls
+        }
+        tests = {(c.test.file, span_of(c.test.run.line, 1, c.test.run.line, 1)) for c in calls}
+        return [
+            self._bench.convert.location(path, span)
+            for found in (places, tests)
+            for path, span in sorted(found, key=lambda place: (place[0], place[1].line))
         ]
 
     def document_link(self, params: lsp.DocumentLinkParams) -> list[lsp.DocumentLink] | None:

@@ -28,7 +28,7 @@ def server_capabilities(client: Client) -> lsp.ServerCapabilities:
             save=lsp.SaveOptions(include_text=False),
         ),
         diagnostic_provider=lsp.DiagnosticOptions(
-            identifier="rulvar", inter_file_dependencies=True, workspace_diagnostics=False
+            identifier="rulvar", inter_file_dependencies=True, workspace_diagnostics=True
         )
         if client.pulls_diagnostics
         else None,

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
 
-from rulvar_lsp.edge.command_names import CANCEL, EXPLAIN, OPEN, RUN, RUN_RECORDED, SHOW_DIAGRAM, SHOW_RESULT
+from rulvar_lsp.edge.command_names import (
+    CANCEL,
+    EXPLAIN,
+    OPEN,
+    RECORD,
+    RUN,
+    RUN_RECORDED,
+    SHOW_DIAGRAM,
+    SHOW_RESULT,
+)
 from rulvar_lsp.edge.documents import view_of
 from rulvar_lsp.edge.protocol import INVALID_PARAMS, REQUEST_FAILED, ResponseFault
 from rulvar_lsp.edge.runner import make_cache_folder
@@ -36,6 +45,7 @@ class CommandBoard:
         self._table = {
             RUN: self._run,
             RUN_RECORDED: self._run_recorded,
+            RECORD: self._record,
             CANCEL: self._cancel,
             EXPLAIN: self._explain,
             OPEN: self._open,
@@ -63,6 +73,12 @@ class CommandBoard:
         path = _path(argument, RUN)
         test = _text(argument, "test", RUN)
         return await self._bench.runs.run([(path, test)], token, argument.get("quiet") is True)
+
+    async def _record(self, argument: dict[str, Any], token: int | str | None) -> dict[str, Any]:
+        path, test = _path(argument, RECORD), _text(argument, "test", RECORD)
+        if test is None:
+            raise ResponseFault(INVALID_PARAMS, f"{RECORD}: test: expected the name of one test")
+        return await self._bench.runs.run([(path, test)], token, record=True)
 
     async def _run_recorded(self, argument: dict[str, Any], token: int | str | None) -> dict[str, Any]:
         tests = await self._bench.answers.recorded_by(argument)

@@ -18,8 +18,8 @@ from rulvar_lsp.snapshot import Document
 from rulvar_lsp.text import Span
 
 if TYPE_CHECKING:
-    from rulvar_lsp.edge.analysis import View
     from rulvar_lsp.edge.workbench import Workbench
+    from rulvar_lsp.features.views import View
 
 logger = logging.getLogger(__name__)
 

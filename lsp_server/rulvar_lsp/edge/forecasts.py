@@ -1,17 +1,18 @@
 """Static calls compared with the cassettes that their tests name. Nothing of the project is run or imported.
 
 The tests of a module are the test files that import it; the cassettes they name stand in their text and in the
-conftest files above them, or lie where the `rulvar_cassette` fixture puts them.
+conftest files above them, or are those of the `cassette` fixture.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rulvar_lsp.edge.uris import path_to_uri
@@ -27,7 +28,7 @@ from rulvar_lsp.features.static_request import (
     static_request,
 )
 from rulvar_lsp.snapshot import Document
-from rulvar_lsp.text import Text
+from rulvar_lsp.text import Span, Text
 
 if TYPE_CHECKING:
     from rulvar.testing.cassette import Cassette
@@ -35,9 +36,12 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 2.0
 _MOST_FILES = 20_000
+_MOST_ANSWERS = 1_000
+_NOWHERE = Span(0, 0, 0, 0)
 _MOST_BYTES = 32 * 1024 * 1024
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", "build", "dist"})
 CONFTEST = "conftest.py"
+_MARKED = re.compile(r"""\brulvar_cassette\(\s*(?:name\s*=\s*)?["']([^"'\r\n]+)["']""")
 
 Stamp = tuple[int, int]
 
@@ -61,9 +65,10 @@ class Forecaster:
     def __init__(self) -> None:
         self._tests: dict[
             str, tuple[float, tuple[str, ...]]
-        ] = {}  # root -> when looked, test files and conftests
+        ] = {}  # root -> when to look again, test files, conftests
         self._texts: dict[str, tuple[Stamp, str]] = {}
         self._tapes: dict[str, tuple[Stamp, Cassette | None]] = {}
+        self._answers: dict[Hashable, tuple[Sequence[Cassette], Forecast | None]] = {}
 
     def forecast(
         self, document: Document, calls: Sequence[StaticCall], root: str, opened: Iterable[Document]
@@ -77,8 +82,24 @@ class Forecaster:
         tapes = [tape for path in around.cassettes if (tape := self._tape(path)) is not None]
         if not tapes:
             return ()
-        found = [_served(call, request, around, tapes) for call, request in wanted]
+        found = [self._served(call, request, around, tapes) for call, request in wanted]
         return tuple(forecast for forecast in found if forecast is not None)
+
+    def _served(
+        self, call: StaticCall, request: StaticRequest, around: Surroundings, tapes: Sequence[Cassette]
+    ) -> Forecast | None:
+        """The forecast of one call; None where it depends on something that is not in the text."""
+        # a test that does not name the workflow may never come here: then a miss is none
+        may_miss = around.mention(call.function)
+        models = frozenset({request.model}) if request.model is not None else around.models
+        key = (request, models, may_miss, tuple(id(tape) for tape in tapes))
+        if key not in self._answers:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            # the tapes are kept along: an id stands for its tape as long as that lives
+            self._answers[key] = (tapes, served(request, models, may_miss, tapes))
+        found = self._answers[key][1]
+        return replace(found, span=call.span) if found is not None else None
 
     def changed(self) -> bool:
         """Forget the cassettes that were written, made or deleted since; says whether there was one."""
@@ -116,16 +137,18 @@ class Forecaster:
             models |= routed_models(text.source)
             place = Document(path_to_uri(source), source, None, text)
             cassettes |= {link.path: None for link in cassette_links(place, [root], {}, os.path.isfile)}
-            if "rulvar_cassette" in text.source and is_test_file(source):
-                cassettes |= dict.fromkeys(_of_fixture(source))
+            if is_test_file(source):
+                cassettes |= dict.fromkeys(_of_fixture(source, text.source))
         return Surroundings(tuple(cassettes), frozenset(models), "\n".join(read(test) for test in tests))
 
     def _test_files(self, root: str) -> tuple[str, ...]:
-        looked, files = self._tests.get(root, (0.0, ()))
-        now = time.monotonic()
-        if not looked or now - looked > _LOOK_SECONDS:
+        again, files = self._tests.get(root, (0.0, ()))
+        began = time.monotonic()
+        if began >= again:
             files = tuple(_walk(root))
-            self._tests[root] = (now, files)
+            now = time.monotonic()
+            # a project that takes long to look through is looked through less often
+            self._tests[root] = (now + max(_LOOK_SECONDS, 50 * (now - began)), files)
         return files
 
     def _text(self, path: str) -> str:
@@ -175,13 +198,16 @@ def _is_above(folder: str, folders: Iterable[str]) -> bool:
     return any(one == folder or one.startswith(folder.rstrip("/") + "/") for one in folders)
 
 
-def _of_fixture(test_file: str) -> list[str]:
-    stem = os.path.splitext(os.path.basename(test_file))[0]
-    folder = os.path.join(os.path.dirname(test_file), "cassettes", stem)
-    try:
-        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jsonl"))
-    except OSError:
-        return []
+def _of_fixture(test_file: str, source: str) -> list[str]:
+    """The cassettes of the `cassette` fixture: those that markers name, and those of the file's own folder."""
+    folder = os.path.join(os.path.dirname(test_file), "cassettes")
+    named = [
+        os.path.join(folder, re.sub(r"(?:\.jsonl)?$", ".jsonl", name)) for name in _MARKED.findall(source)
+    ]
+    own = os.path.join(folder, os.path.splitext(os.path.basename(test_file))[0])
+    with contextlib.suppress(OSError):
+        named += sorted(os.path.join(own, name) for name in os.listdir(own) if name.endswith(".jsonl"))
+    return [path for path in named if os.path.isfile(path)]
 
 
 def _stamp(path: str) -> Stamp:
@@ -203,22 +229,21 @@ def _read_tape(path: str) -> Cassette | None:
 
 
 # -- requests ---------------------------------------------------------------------------------------
-def _served(
-    call: StaticCall, request: StaticRequest, around: Surroundings, tapes: Sequence[Cassette]
+def served(
+    request: StaticRequest, models: frozenset[str], may_miss: bool, tapes: Sequence[Cassette]
 ) -> Forecast | None:
-    """The forecast of one call; None where it depends on something that is not in the text."""
+    """The forecast of a request, wherever it stands."""
     from rulvar.contracts.request_hash import request_hash
 
-    models = {request.model} if request.model is not None else around.models
     asked = [(model, wire) for model in sorted(models) for wire in _wires(request, model)]
     for model, wire in asked:
         digest = request_hash(wire)
         for tape in tapes:
             if rows := tape.group(model.partition(":")[0], digest):
-                return Forecast(call.span, "hit", digest, model, tape.path, tape.lines[rows[0]])
-    if len(models) != 1 or not asked or not around.mention(call.function):
-        return None  # a test that does not name the workflow may never come here
-    return _missed(call, *asked[0], tapes)
+                return Forecast(_NOWHERE, "hit", digest, model, tape.path, tape.lines[rows[0]])
+    if len(models) != 1 or not asked or not may_miss:
+        return None
+    return _missed(*asked[0], tapes)
 
 
 def _wires(request: StaticRequest, model: str) -> list[dict[str, Any]]:
@@ -247,18 +272,18 @@ def _native_schema(literal: str) -> Any:
     return canonical if select_tier("native", canonical) == "native" else None
 
 
-def _missed(call: StaticCall, model: str, wire: dict[str, Any], tapes: Sequence[Cassette]) -> Forecast | None:
+def _missed(model: str, wire: dict[str, Any], tapes: Sequence[Cassette]) -> Forecast | None:
     from rulvar.testing.diagnose import diagnose_miss
     from rulvar_lsp.report import Difference
 
     told = [diagnose_miss(tape, wire, model.partition(":")[0]) for tape in tapes]
     best = min(told, key=lambda one: float("inf") if one.distance is None else one.distance)
     if best.nearest is None:
-        return Forecast(call.span, "miss", best.request_hash, model)
+        return Forecast(_NOWHERE, "miss", best.request_hash, model)
     if not any(_is_written(found.path) for found in best.differences):
         return None  # a budget, a profile or a capability may make up for what differs
     return Forecast(
-        call.span,
+        _NOWHERE,
         "miss",
         best.request_hash,
         model,

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ Status = Literal["passed", "failed", "cancelled", "timeout", "error"]
 OUTPUT_LIMIT = 64 * 1024
 _GRACE_SECONDS = 1.0
 _PYTEST_USAGE = 4
+_NO_PYTEST = re.compile(r"No module named '?pytest'?\s*\Z")
 _PYTEST_NO_TESTS = 5
 
 
@@ -37,6 +39,7 @@ class Request:
     interpreter: str
     pytest_args: tuple[str, ...] = ()
     timeout_seconds: float = 300.0
+    record: bool = False  # calls go out live and replace what the cassette fixture had recorded
 
     @property
     def report_path(self) -> str:
@@ -53,7 +56,7 @@ class Request:
     def arguments(self) -> list[str]:
         """What pytest is given."""
         return [
-            "--rulvar-replay=strict",
+            "--rulvar-record=all" if self.record else "--rulvar-replay=strict",
             f"--rulvar-report={self.report_path}",
             "--color=no",
             *self.pytest_args,
@@ -190,7 +193,7 @@ class Run:
             return self._result("timeout", limit, text, started)
         if code == 0:
             return self._result("passed", _last_line(text) or "passed", text, started)
-        if code == 1:
+        if code == 1 and not _NO_PYTEST.search(text):
             return self._result("failed", _last_line(text) or "failed", text, started)
         return self._result("error", _explain(code, text, self.request.interpreter), text, started)
 
@@ -240,7 +243,7 @@ def _explain(code: int | None, text: str, interpreter: str) -> str:
             f"rulvar is not installed for {interpreter}, which runs the tests; "
             "install it there or set rulvar.interpreter"
         )
-    if "No module named pytest" in text:
+    if _NO_PYTEST.search(text):
         return f"pytest is not installed for {interpreter}; install it or set rulvar.interpreter"
     if code == _PYTEST_NO_TESTS:
         return "pytest collected no test here"

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
@@ -28,6 +29,9 @@ UNTRUSTED = (
     "rulvar runs no tests here: the workspace is not trusted. In VS Code trust the workspace; "
     "elsewhere set the initialization option `trusted` to true."
 )
+AGREED = "Record"
+KEPT = "What was recorded before is kept if the test does not pass."
+ANSWER_SECONDS = 300.0
 _TEST_NAME = re.compile(r"[^\W\d]\w*(::[^\W\d]\w*)*(\[.*\])?", re.DOTALL)
 
 Target = tuple[str, str | None]  # a file or folder, and a test in it
@@ -42,14 +46,22 @@ class RunBoard:
         self._warm = WarmRunners()
 
     async def run(
-        self, targets: Sequence[Target], token: int | str | None = None, quiet: bool = False
+        self,
+        targets: Sequence[Target],
+        token: int | str | None = None,
+        quiet: bool = False,
+        record: bool = False,
     ) -> dict[str, Any]:
         """Run replay-strict on tests (`TestCart::test_empty`), whole files or folders, and return how it
-        went. Raises `ResponseFault` when running is not allowed or not possible.
+        went; `record` makes live calls and records them, if the user agrees. Raises `ResponseFault` when running
+        is not allowed or not possible.
         """
+        await self._bench.know_settings()
         key = tuple(targets)
-        title = _title(key)
-        request = self._request(key)
+        title = f"{'record' if record else 'replay-strict'} {_title(key)}"
+        request = replace(self._request(key), record=record)
+        if record and not await self._agrees(_title(key)):
+            return {"ok": False, "status": "cancelled", "summary": "not recorded", "tests": []}
         if key in self._running:
             self._bench.show(lsp.MessageType.Info, f"{title} is running already")
             return {"ok": False, "status": "running", "summary": "running already", "tests": []}
@@ -59,12 +71,12 @@ class RunBoard:
         said = "ended"
         try:
             can_create = self._bench.session.client.has_progress
-            bar = await self._bench.bars.begin(f"replay-strict {title}", run.cancel, token, can_create)
+            bar = await self._bench.bars.begin(title, run.cancel, token, can_create)
             result = await run.finish(
                 lambda s: self._bench.bars.report(bar, f"{s:.0f} s") if s >= 1 else None
             )
             said = result.status
-            return await self._finished(key, result, quiet)
+            return await self._finished(title, result, quiet)
         finally:
             run.kill()
             if warm is not None:
@@ -119,9 +131,19 @@ class RunBoard:
         node_ids = tuple(path if test is None else f"{path}::{test}" for path, test in targets)
         return Request(root, node_ids, interpreter, settings.pytest_args, settings.run_timeout_seconds)
 
-    async def _finished(self, targets: tuple[Target, ...], result: Result, quiet: bool) -> dict[str, Any]:
+    async def _agrees(self, title: str) -> bool:
+        """Ask the user before money is spent; a client that cannot ask does not record."""
+        message = f"Record {title}? Its model calls go out live and are paid for. {KEPT}"
+        actions = [lsp.MessageActionItem(title=AGREED), lsp.MessageActionItem(title="Cancel")]
+        params = lsp.ShowMessageRequestParams(type=lsp.MessageType.Warning, message=message, actions=actions)
+        try:
+            answer = await self._bench.protocol.ask(lsp.WINDOW_SHOW_MESSAGE_REQUEST, params, ANSWER_SECONDS)
+        except (ResponseFault, TimeoutError):
+            return False
+        return isinstance(answer, dict) and answer.get("title") == AGREED
+
+    async def _finished(self, title: str, result: Result, quiet: bool) -> dict[str, Any]:
         await self._bench.look_for_reports()
-        title = _title(targets)
         ran = [t for t in self._bench.session.recorded.tests if t.report == result.report_path]
         runs = sorted(ran, key=lambda t: (t.file, t.run.line))
         if result.status in ("passed", "failed") and not runs:
@@ -132,7 +154,7 @@ class RunBoard:
         if not quiet:
             good = result.ok or result.status == "cancelled"
             kind = lsp.MessageType.Info if good else lsp.MessageType.Error
-            self._bench.show(kind, f"replay-strict {title}: {result.status} ({said})")
+            self._bench.show(kind, f"{title}: {result.status} ({said})")
         if not result.ok:
             logger.info("output of %s:\n%s", title, result.output)
         return {

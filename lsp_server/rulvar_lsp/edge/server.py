@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_ENDING = [int(getattr(signal, name)) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _FIRST_LOOK = ("rulvar_lsp.edge.workbench", "rulvar_lsp.report", "rulvar_lint.project")
 
 
@@ -98,6 +100,9 @@ class RulvarServer(LanguageServer):
         hold_back()
         self._stopped = asyncio.Event()
         loop.set_exception_handler(_log_loop_error)
+        for number in _ENDING:
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not on every platform
+                loop.add_signal_handler(number, self._leave, 128 + number)
         with ClientLog(self.protocol, loop):
             inbox = Inbox(stdin, lambda: _wake(loop, self.protocol.drain))
             self.protocol.connect(inbox, stdout)

@@ -17,9 +17,12 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, BinaryIO
 
-_LENGTH = re.compile(rb"content-length\s*:\s*(\d+)\s*", re.IGNORECASE)
+_LENGTH = re.compile(rb"content-length\s*:\s*(\d+)$", re.IGNORECASE)
+_LONGEST_LINE = 64 * 1024
+MOST_BYTES = 1024 * 1024 * 1024
 CANCEL = "$/cancelRequest"
 DID_CHANGE = "textDocument/didChange"
 
@@ -58,30 +61,56 @@ def accept_client(address: str) -> tuple[BinaryIO, BinaryIO]:
     return connection.makefile("rb"), connection.makefile("wb")
 
 
-def read_message(stream: BinaryIO) -> dict[str, Any] | Malformed | None:
-    """Read one message; None at the end of the stream. Header names count in any case."""
-    length = None
-    while True:
-        line = stream.readline()
-        if not line:
+class MessageReader:
+    """Messages of a stream, one after the other.
+
+    A wrong length costs the message that it belongs to: what was read too far, or left over, is looked through for the
+    next header. Header names count in any case.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._again = BytesIO()  # read already, to be read once more
+
+    def next(self) -> dict[str, Any] | Malformed | None:
+        """Return the next message, None at the end of the stream."""
+        length = self._header()
+        if length is None:
             return None
-        line = line.strip()
-        if not line:
-            if length is None:
-                continue
-            break
-        if match := _LENGTH.fullmatch(line):
-            length = int(match[1])
-    body = stream.read(length)
-    if len(body) < length:
+        if length > MOST_BYTES:
+            return Malformed(f"a message of {length} bytes; at most {MOST_BYTES} are read")
+        body = self._read(length)
+        if len(body) < length:
+            return None
+        try:
+            message = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            self._again = BytesIO(body + self._again.read())
+            return Malformed(f"not JSON: {error}")
+        if not isinstance(message, dict):
+            return Malformed(f"expected an object, got {type(message).__name__}")
+        return message
+
+    def _header(self) -> int | None:
+        """The length that the next header gives, None at the end of the stream."""
+        length = None
+        while line := self._line():
+            content = line.strip()
+            if match := _LENGTH.search(content):
+                length = int(match[1][:20])
+            elif not content and length is not None:
+                return length
         return None
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        return Malformed(f"not JSON: {error}")
-    if not isinstance(message, dict):
-        return Malformed(f"expected an object, got {type(message).__name__}")
-    return message
+
+    def _line(self) -> bytes:
+        line = self._again.readline(_LONGEST_LINE)
+        if line.endswith(b"\n") or len(line) == _LONGEST_LINE:
+            return line
+        return line + self._stream.readline(_LONGEST_LINE)
+
+    def _read(self, length: int) -> bytes:
+        body = self._again.read(length)
+        return body + self._stream.read(length - len(body)) if len(body) < length else body
 
 
 def frame(message: object) -> bytes:
@@ -95,8 +124,8 @@ class Inbox:
     """Messages read and not yet handled, filled by a reader thread."""
 
     def __init__(self, stream: BinaryIO, wake: Callable[[], None]) -> None:
-        """Say whether a cancellation of this request waits further back in the queue."""
-        self._stream = stream
+        """`wake` is called from the reader's thread when a message has come."""
+        self._reader = MessageReader(stream)
         self._wake = wake
         self._waiting: deque[dict[str, Any] | Malformed] = deque()
         self._cancelled: set[int | str] = set()
@@ -139,9 +168,11 @@ class Inbox:
     def _read(self) -> None:
         while True:
             try:
-                message = read_message(self._stream)
+                message = self._reader.next()
             except (OSError, ValueError):
                 message = None
+            except MemoryError:
+                message = Malformed("not enough memory for a message")
             if message is None:
                 break
             with self._lock:

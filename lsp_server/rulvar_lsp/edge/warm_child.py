@@ -14,6 +14,7 @@ import gc
 import importlib
 import json
 import os
+import signal
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable
@@ -22,7 +23,19 @@ from typing import Any, NoReturn
 
 STALE = 3
 FIRST = ("pytest", "_pytest.assertion.rewrite", "asyncio", "rulvar", "rulvar.testing")
+_PR_SET_PDEATHSIG = 1
 _NO_REWRITE = "PYTEST_DONT_REWRITE"
+
+
+def die_with_parent() -> None:
+    """Have the system end this process when its parent is gone, however that came about; on Linux only."""
+    parent = os.getppid()
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def preload(names: Iterable[str]) -> None:
@@ -64,6 +77,7 @@ def stamps() -> dict[str, int]:
 def run(request: dict[str, Any], known: set[str], report: int) -> NoReturn:
     """Run pytest in a forked process and never return."""
     os.setsid()
+    die_with_parent()
     null = os.open(os.devnull, os.O_RDONLY)
     out = os.open(request["output"], os.O_WRONLY | os.O_APPEND)
     for target, descriptor in ((0, null), (1, out), (2, out)):
@@ -135,6 +149,7 @@ def read_names(reader: int) -> list[str]:
 
 def main() -> None:
     """Talk over standard input and a private copy of standard output."""
+    die_with_parent()
     channel = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     serve(sys.stdin, lambda message: print(json.dumps(message), file=channel, flush=True))

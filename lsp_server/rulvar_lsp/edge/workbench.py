@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_SETTINGS_SECONDS = 2.0
+
 
 class Workbench:
     """Everything that works for one session."""
@@ -57,6 +59,7 @@ class Workbench:
         self.workspace_check = WorkspaceCheck(self)
         self.reports = ReportStore()
         self._offered = settings  # of the initialization options
+        self._settings_known = asyncio.Event()
         self._scanning = asyncio.Lock()
         self._scanned: set[str] = set()
         self._shown_faults: dict[str, str] = {}
@@ -71,6 +74,7 @@ class Workbench:
             lsp.TEXT_DOCUMENT_DID_SAVE: documents.did_save,
             lsp.TEXT_DOCUMENT_DID_CLOSE: documents.did_close,
             lsp.TEXT_DOCUMENT_DIAGNOSTIC: documents.pull,
+            lsp.WORKSPACE_DIAGNOSTIC: self.workspace_check.pull,
             lsp.TEXT_DOCUMENT_INLAY_HINT: answers.inlay_hint,
             lsp.INLAY_HINT_RESOLVE: answers.resolve_hint,
             lsp.TEXT_DOCUMENT_CODE_LENS: answers.code_lens,
@@ -104,10 +108,11 @@ class Workbench:
             client.encoding,
             "on" if self.session.trusted else "off (not trusted)",
         )
+        await self._pull_settings()
+        self._settings_known.set()
         if (wanted := registrations(client)) is not None:
             with contextlib.suppress(ResponseFault, TimeoutError):
                 await self.protocol.ask(lsp.CLIENT_REGISTER_CAPABILITY, wanted)
-        await self._pull_settings()
         await self.look_for_reports()
         self.workspace_check.soon()
 
@@ -117,6 +122,12 @@ class Workbench:
         self.runs.kill_all()
 
     # -- settings and folders -------------------------------------------------------------------
+    async def know_settings(self) -> None:
+        """Wait for the client's settings, though not for ever: a test shall not run with another interpreter."""
+        if self.session.client.can_configure:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._settings_known.wait(), _SETTINGS_SECONDS)
+
     def _use_settings(self, raw: Any) -> None:
         self.session.settings, faults = read_settings(raw, self._offered)
         for fault in faults:
@@ -163,9 +174,13 @@ class Workbench:
             self.session.add_folder(folder.uri)
         await self._pull_settings()
         await self.look_for_reports()
+        self.analyst.folders_changed()
+        self.refresh_results()
 
     def _did_trust(self, raw: Any) -> None:
         self.session.trusted = isinstance(raw, dict) and raw.get("trusted") is True
+        if self.session.client.can_refresh_lenses:
+            self.refresh(lsp.WORKSPACE_CODE_LENS_REFRESH)
 
     # -- reports --------------------------------------------------------------------------------
     async def look_for_reports(self) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rulvar_lsp.features.diagnostics import is_current
-from rulvar_lsp.features.outline import Block
+from rulvar_lsp.features.outline import Block, parameters
 from rulvar_lsp.features.recorded import counts
 from rulvar_lsp.features.sites import PlacedSite
 from rulvar_lsp.snapshot import Document, RecordedTest
 from rulvar_lsp.text import Span
 
 RUN_TITLE = "Run replay-strict"
+RECORD_TITLE = "Record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,10 @@ class Lens:
     argument: dict[str, object]
 
 
-def lenses(document: Document, tests: Sequence[Block], recorded: Sequence[RecordedTest]) -> tuple[Lens, ...]:
-    """Return the lenses of a test file."""
+def lenses(
+    document: Document, tests: Sequence[Block], recorded: Sequence[RecordedTest], may_record: bool = False
+) -> tuple[Lens, ...]:
+    """Return the lenses of a test file; `may_record` offers to record where a test has a cassette to record."""
     found: list[Lens] = []
     for block in tests:
         target: dict[str, object] = {"uri": document.uri, "test": block.name}
@@ -38,6 +41,8 @@ def lenses(document: Document, tests: Sequence[Block], recorded: Sequence[Record
         for path in dict.fromkeys(t.absolute(use.path) for t in runs for use in t.run.cassettes):
             found.append(Lens(block.name_span, "Open cassette", "rulvar.openFile", {"path": path, "line": 1}))
             break
+        if may_record and "cassette" in parameters(document.text, block):
+            found.append(Lens(block.name_span, RECORD_TITLE, "rulvar.record", target))
     return tuple(found)
 
 

@@ -20,6 +20,8 @@ _OPAQUE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _HEADER = re.compile(r"([ \t\f]*)(?:(class)|(?:async[ \t]+)?def)[ \t]+(\w+)")
+_WORD = re.compile(r"\w+")
+_LONGEST_HEADER = 30
 _TEST_FILE = re.compile(r"(?:test_.*|.*_test)\.py\Z")
 
 
@@ -100,6 +102,19 @@ def named_functions(found: Iterable[Block], names: Container[str]) -> tuple[Span
         for block in found
         if block.kind == "function" and block.name.rpartition("::")[2] in names
     )
+
+
+def parameters(text: Text, block: Block) -> frozenset[str]:
+    """Return the words in the header of a function, which the names of its parameters are among."""
+    span = block.name_span
+    words: set[str] = set()
+    for number in range(span.line, min(block.last_line, span.line + _LONGEST_HEADER) + 1):
+        line = text.line(number)[span.end_column if number == span.line else 0 :].partition("#")[0]
+        header, closing, _ = line.partition(")")
+        words.update(_WORD.findall(header))
+        if closing:
+            break
+    return frozenset(words)
 
 
 def find_test_at(text: Text, found: Iterable[Block], line: int) -> Block | None:

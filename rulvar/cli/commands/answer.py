@@ -2,7 +2,7 @@
 
 VALUE is JSON, @FILE or - for stdin; a wait for a text takes the text as it is, one for a yes or no
 takes yes and no, and an approval takes allow or deny. KEY may be left out when the run waits for one
-thing only. No code of the project is run: resume the run to let it go on.
+thing only. The workflow is not run: resume the run to let it go on.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 
 from rulvar.cli.answers import answer_value
-from rulvar.cli.arguments import add_json, add_store
+from rulvar.cli.arguments import add_config, add_json, add_store
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK, WAITING
 from rulvar.cli.journals import open_waits
 from rulvar.cli.outcomes import show_pending
+from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
 from rulvar.contracts.outcome import Pending
@@ -33,6 +34,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--force", action="store_true", help="also while the run is marked as running: its process is gone"
     )
     add_store(parser)
+    add_config(parser)
     add_json(parser)
 
 
@@ -42,15 +44,21 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _answer(options: argparse.Namespace, terminal: Terminal) -> int:
+    async with Workspace(options).runs() as runs:
+        return await _answer_in(runs, options, terminal)
+
+
+async def _answer_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) -> int:
     from rulvar.engine.engine import Engine
 
-    store = Workspace(options).existing_store(repair=False)
-    meta, entries = await journal_of(store, options.run)
+    meta, entries = await journal_of(runs.journal, options.run)
     waits = open_waits(entries)
     key, text = _key_and_text(options, waits)
     if text is None:
         return _show(options, waits, terminal)
-    if meta.get("status") == "running" and not options.force:
+    engine = runs.engine or Engine(journal=runs.journal, transcripts=runs.transcripts, determinism="off")
+    has_workers = engine.queue is not None
+    if meta.get("status") == "running" and not options.force and not has_workers:
         raise ConfigError(
             f"run {options.run!r} is marked as running: answer it in the process that runs it, or, if that is gone, "
             f"resume the run first (rulvar resume {options.run}) or pass --force",
@@ -60,8 +68,7 @@ async def _answer(options: argparse.Namespace, terminal: Terminal) -> int:
     if pending is None:
         names = ", ".join(repr(item.key) for item in waits) or "none"
         raise ResolutionError(f"run {options.run!r} does not wait for {key!r}; open waits: {names}")
-    async with Engine(journal=store, determinism="off") as engine:
-        await engine.resolve_external(options.run, pending.key, answer_value(text, pending))
+    await engine.resolve_external(options.run, pending.key, answer_value(text, pending))
     left = [item for item in waits if item is not pending]
     if terminal.json_output:
         document = {"runId": options.run, "key": key, "answered": True}
@@ -70,7 +77,9 @@ async def _answer(options: argparse.Namespace, terminal: Terminal) -> int:
     terminal.out(("answered", "green"), f" {key}")
     if left:
         terminal.out(f"  still waits for {', '.join(item.key for item in left)}")
-    terminal.out(f"  next     rulvar resume {options.run}")
+    terminal.out(
+        f"  next     {'a worker goes on with it' if has_workers else f'rulvar resume {options.run}'}"
+    )
     return OK
 
 

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rulvar.cli.arguments import add_json, add_store
+from rulvar.cli.arguments import add_config, add_json, add_store
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.divergences import Divergence, compare_journals
 from rulvar.cli.driving import run_async
@@ -28,6 +28,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A")
     parser.add_argument("b", metavar="B")
     add_store(parser)
+    add_config(parser)
     add_json(parser)
 
 
@@ -61,7 +62,8 @@ async def _diff(options: argparse.Namespace, terminal: Terminal) -> int:
 async def _entries(name: str, options: argparse.Namespace) -> list[JournalEntry]:
     if is_file(name):
         return (await read_source(Path(name))).entries
-    _, entries = await journal_of(Workspace(options).existing_store(), name)
+    async with Workspace(options).runs() as runs:
+        _, entries = await journal_of(runs.journal, name)
     return entries
 
 

@@ -19,15 +19,16 @@ from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
 from rulvar.cli.minimizing import add_minimizing, facts_of, lines_of, minimized, refuse_without_minimizing
+from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.version import installed_version
 from rulvar.cli.workspace import Workspace
 from rulvar.errors import ConfigError
 from rulvar.stores.bundle import Bundle, encode_bundle
+from rulvar.stores.refs import refs_of
 
 if TYPE_CHECKING:
     from rulvar.contracts.entries import JournalEntry
-    from rulvar.stores.jsonl import JsonlFileStore
 
 _REFERENCES = ("transcriptRef", "checkpointRef")
 
@@ -59,9 +60,9 @@ async def _export(options: argparse.Namespace, terminal: Terminal) -> int:
                 terminal.say(f"  {line}")
         return code
     refuse_without_minimizing(options)
-    store = Workspace(options).existing_store()
-    meta, entries = await journal_of(store, options.run)
-    blobs, missing = await _transcripts(store, options.run, entries)
+    async with Workspace(options).runs() as runs:
+        meta, entries = await journal_of(runs.journal, options.run)
+        blobs, missing = await _transcripts(runs, options.run, entries)
     return _put(Bundle(options.run, meta, entries, blobs), missing, "", {}, options, terminal)
 
 
@@ -81,8 +82,7 @@ def _put(
             raise ConfigError(
                 "--json and --output - both want stdout; leave one out", data={"field": "--json"}
             )
-        terminal.stdout.buffer.write(data)
-        terminal.stdout.buffer.flush()
+        terminal.out_bytes(data)
         return OK
     _write(Path(name), data, replace=options.force)
     for ref in missing:
@@ -107,16 +107,11 @@ def _put(
 
 
 async def _transcripts(
-    store: JsonlFileStore, run_id: str, entries: list[JournalEntry]
+    runs: Runs, run_id: str, entries: list[JournalEntry]
 ) -> tuple[dict[str, bytes], list[str]]:
     """Return the blobs of a run by name, and the references that lead nowhere."""
     prefix = f"{run_id}/"
-    folder = store.transcripts.directory / run_id
-    names = {
-        path.relative_to(folder).with_suffix("").as_posix()
-        for path in folder.rglob("*.bin")
-        if path.is_file() and not path.is_symlink()
-    }
+    names = {ref.removeprefix(prefix) for ref in await refs_of(runs.transcripts, run_id, entries)}
     for entry in entries:
         if b"Ref" in entry.line:
             wire = entry.to_wire()
@@ -126,7 +121,7 @@ async def _transcripts(
             )
     blobs, missing = {}, []
     for name in sorted(names):
-        data = await store.transcripts.get(prefix + name)
+        data = await runs.transcripts.get(prefix + name)
         if data is None:
             missing.append(name)
         else:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 
-from rulvar.cli.arguments import add_json, add_store
+from rulvar.cli.arguments import add_config, add_json, add_store
+from rulvar.cli.catalogue import run_ids
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
 from rulvar.cli.sources import read_bytes
+from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
 from rulvar.errors import ConfigError
@@ -23,6 +25,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="an exported run; - is stdin")
     parser.add_argument("--force", action="store_true", help="replace a run of that id that is there")
     add_store(parser)
+    add_config(parser)
     add_json(parser)
 
 
@@ -33,24 +36,21 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
 
 async def _import(options: argparse.Namespace, terminal: Terminal) -> int:
     bundle = decode_bundle(read_bytes(options.file), "stdin" if options.file == "-" else options.file)
-    store = Workspace(options).store_to_write()
     run_id = bundle.run_id
-    exists = any((store.directory / f"{run_id}{suffix}").exists() for suffix in (".jsonl", ".meta.json"))
-    if exists and not options.force:
-        raise ConfigError(
-            f"run {run_id!r} is in {store.directory} already; pass --force to replace it",
-            data={"field": "runId"},
-        )
-    if exists:
-        await store.delete(run_id)
-        await store.transcripts.delete_run(run_id)
-    try:
-        await bundle.put_into(store, store.transcripts)
-    except BaseException:
-        await store.delete(run_id)  # half a run is none
-        await store.transcripts.delete_run(run_id)
-        raise
-    store.close()
+    async with Workspace(options).runs(writes=True) as runs:
+        exists = run_id in await run_ids(runs.journal)
+        if exists and not options.force:
+            raise ConfigError(
+                f"run {run_id!r} is in {runs.name} already; pass --force to replace it",
+                data={"field": "runId"},
+            )
+        if exists:
+            await _delete(runs, run_id)
+        try:
+            await bundle.put_into(runs.journal, runs.transcripts)
+        except BaseException:
+            await _delete(runs, run_id)  # half a run is none
+            raise
     if options.json:
         terminal.document(
             {"runId": run_id, "entries": len(bundle.entries), "transcripts": len(bundle.transcripts)}
@@ -58,3 +58,8 @@ async def _import(options: argparse.Namespace, terminal: Terminal) -> int:
     else:
         terminal.out(f"{run_id}  {len(bundle.entries)} entries, {len(bundle.transcripts)} transcripts")
     return OK
+
+
+async def _delete(runs: Runs, run_id: str) -> None:
+    await runs.journal.delete(run_id)
+    await runs.transcripts.delete_run(run_id)

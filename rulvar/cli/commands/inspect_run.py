@@ -10,13 +10,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.amounts import age_text, seconds_text, tokens_text
-from rulvar.cli.arguments import add_json, add_store
+from rulvar.cli.arguments import add_config, add_json, add_store
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
 from rulvar.cli.journals import Call, calls_of, open_waits, settles_of
 from rulvar.cli.outcomes import STATUS_STYLES, show_pending, value_text
 from rulvar.cli.printable import clip
+from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Part, Terminal
 from rulvar.cli.workspace import Workspace
 from rulvar.contracts.canonical import decode_json
@@ -27,7 +28,6 @@ from rulvar.stores.bundle import is_blob_name
 if TYPE_CHECKING:
     from rulvar.contracts.entries import JournalEntry
     from rulvar.contracts.ports.store import RunMeta
-    from rulvar.stores.jsonl import JsonlFileStore
 
 _HEADINGS = ("SEQ", "SCOPE", "KIND", "NAME", "STATUS", "TOOK", "TOKENS", "VALUE")
 _LONGEST_VALUE = 60
@@ -40,6 +40,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scope", metavar="SCOPE", help="only calls in this scope and below")
     parser.add_argument("--entries", action="store_true", help="every entry as it is in the journal")
     add_store(parser)
+    add_config(parser)
     add_json(parser)
 
 
@@ -49,10 +50,14 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _inspect(options: argparse.Namespace, terminal: Terminal) -> int:
-    store = Workspace(options).existing_store()
-    meta, entries = await journal_of(store, options.run)
+    async with Workspace(options).runs() as runs:
+        return await _inspect_in(runs, options, terminal)
+
+
+async def _inspect_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) -> int:
+    meta, entries = await journal_of(runs.journal, options.run)
     if options.seq is not None:
-        await _show_entry(store, entries, options, terminal)
+        await _show_entry(runs, entries, options, terminal)
         return OK
     chosen = [entry for entry in entries if _is_within(entry.scope, options.scope)]
     if options.entries:
@@ -161,7 +166,7 @@ def _took(call: Call) -> str:
 
 
 async def _show_entry(
-    store: JsonlFileStore, entries: list[JournalEntry], options: argparse.Namespace, terminal: Terminal
+    runs: Runs, entries: list[JournalEntry], options: argparse.Namespace, terminal: Terminal
 ) -> None:
     entry = next((item for item in entries if item.seq == options.seq), None)
     if entry is None:
@@ -173,7 +178,7 @@ async def _show_entry(
     ref = wire.get("transcriptRef") or wire.get("checkpointRef")
     data = None
     if isinstance(ref, str) and is_blob_name(ref):
-        data = await store.transcripts.get(ref)
+        data = await runs.transcripts.get(ref)
     transcript = None if data is None else _decoded(data)
     if options.json:
         terminal.document({"runId": options.run, "entry": wire, "transcript": transcript})

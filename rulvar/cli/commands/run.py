@@ -23,6 +23,7 @@ from rulvar.cli.kept_args import keep_args
 from rulvar.cli.sessions import finish
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
+from rulvar.kernel.admission import check_usd
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -47,21 +48,22 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
 
 async def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     deadline = seconds_from_now(options.deadline, time.time())
+    budget = check_usd(options.budget, "budget_usd")
     workspace = Workspace(options)
     with terminal.quiet_stdout():
         async with workspace.engine(starts=True) as engine:
             workflow = workspace.workflow(options.workflow, engine)
             args = run_args(options, workflow.args and workflow.args.json)
             run_id = options.run_id or engine.mint_id()
+            await keep_args(engine, run_id, args)
             handle = engine.run(
                 workflow,
                 args,
                 run_id=run_id,
-                budget_usd=options.budget,
+                budget_usd=budget,
                 deadline_at=deadline,
                 name=options.name,
                 tags=options.tag,
             )
-            await keep_args(engine.transcripts, run_id, args)
             report = await finish(engine, handle, workflow, args, options, terminal, deadline_at=deadline)
     return report.tell(terminal)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 
-from rulvar.cli.arguments import add_json, add_store
+from rulvar.cli.arguments import add_config, add_json, add_store
 from rulvar.cli.audit import Audit, audit_run, repair_run
 from rulvar.cli.catalogue import run_ids
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import FAILED, OK
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
+from rulvar.errors import LeaseHeldError
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="*", help="default: every run of the store")
     parser.add_argument("--repair", action="store_true", help="mend what can be mended")
     add_store(parser)
+    add_config(parser)
     add_json(parser)
 
 
@@ -31,14 +33,18 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _audit(options: argparse.Namespace, terminal: Terminal) -> int:
-    store = Workspace(options).existing_store()
     audits: list[tuple[Audit, bool]] = []
-    for run_id in options.runs or run_ids(store):
-        audit = await audit_run(store, run_id)
-        mends = options.repair and any(finding.repair is not None for finding in audit.findings)
-        if mends:
-            await repair_run(store, audit)
-        audits.append((audit, mends))
+    async with Workspace(options).runs() as runs:
+        for run_id in options.runs or await run_ids(runs.journal):
+            audit = await audit_run(runs, run_id)
+            mends = options.repair and any(finding.repair is not None for finding in audit.findings)
+            if mends:
+                try:
+                    await repair_run(runs, audit)
+                except LeaseHeldError as error:
+                    mends = False
+                    terminal.say(("warning: ", "yellow"), f"not repaired: {error.message}")
+            audits.append((audit, mends))
     left = sum(
         1
         for audit, mended in audits
@@ -48,7 +54,7 @@ async def _audit(options: argparse.Namespace, terminal: Terminal) -> int:
     if options.json:
         terminal.document(
             {
-                "store": str(store.directory),
+                "store": runs.name,
                 "runs": [_document(audit, mended) for audit, mended in audits],
                 "problems": left,
             }

@@ -1,6 +1,6 @@
 """List the runs of a store, the latest first.
 
-No journal is read and no code of the project is run. A meta row that cannot be read is listed as such.
+No journal is read. A meta row that cannot be read is listed as such.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from rulvar.cli.amounts import age_text
-from rulvar.cli.arguments import add_json, add_store
+from rulvar.cli.arguments import add_config, add_json, add_store
 from rulvar.cli.catalogue import Listed, list_runs
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
@@ -27,20 +27,25 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tag", action="append", help="only runs with this tag; may be repeated")
     parser.add_argument("--limit", "-n", type=int, metavar="N", help="the latest N only")
     add_store(parser)
+    add_config(parser)
     add_json(parser)
 
 
 def execute(options: argparse.Namespace, terminal: Terminal) -> int:
     """List."""
-    store = Workspace(options).existing_store()
-    runs = [item for item in run_async(list_runs(store)) if _is_wanted(item, options)]
+    return run_async(_list(options, terminal))
+
+
+async def _list(options: argparse.Namespace, terminal: Terminal) -> int:
+    async with Workspace(options).runs() as opened:
+        runs = [item for item in await list_runs(opened.journal) if _is_wanted(item, options)]
     runs.sort(key=lambda item: (str(item.meta.get("updatedAt", "")), item.run_id), reverse=True)
     if options.limit is not None:
         runs = runs[: max(options.limit, 0)]
     if options.json:
         terminal.document(
             {
-                "store": str(store.directory),
+                "store": opened.name,
                 "runs": [{**item.meta, "runId": item.run_id} for item in runs if item.problem is None],
                 "problems": [
                     {"runId": item.run_id, "message": item.problem} for item in runs if item.problem
@@ -51,7 +56,7 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
     if runs:
         terminal.table(_HEADINGS, [_row(item) for item in runs], flexible=_FLEXIBLE)
     else:
-        terminal.say(f"no runs in {store.directory}")
+        terminal.say(f"no runs in {opened.name}")
     return OK
 
 

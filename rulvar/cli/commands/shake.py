@@ -120,7 +120,7 @@ async def _shake_run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 async def _latest_run(workspace: Workspace, target: str, engine: Engine) -> str:
     name = workspace.workflow(target, engine).name
-    listed = await list_runs(workspace.existing_store())
+    listed = await list_runs(engine.store)
     runs = [item for item in listed if item.meta.get("workflowName") == name]
     if not runs:
         raise ConfigError(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["Clock", "Entropy", "TimerClock", "epoch_ms", "iso_ms"]
+__all__ = ["Clock", "Entropy", "TimerClock", "epoch_ms", "iso_ms", "recorded_ms"]
 
 
 class Clock(Protocol):
@@ -52,3 +52,12 @@ def _iso_second(epoch: int) -> str:
 def epoch_ms(text: str) -> int:
     """Return the epoch milliseconds of an ISO 8601 time."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def recorded_ms(wire: Mapping[str, Any], field: str) -> int:
+    """Return the epoch milliseconds of a recorded object's field; 0 when it holds no time."""
+    text = wire.get(field)
+    try:
+        return epoch_ms(text) if isinstance(text, str) else 0
+    except (ValueError, OverflowError):
+        return 0

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rulvar.contracts.entries import JournalEntry
-from rulvar.contracts.messages import ChatRequest
+from rulvar.contracts.messages import ChatRequest, Part
+from rulvar.contracts.outcome import Raised
 from rulvar.contracts.ports.provider import Adapter, Served
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import Usage
@@ -18,6 +19,7 @@ __all__ = [
     "ClaimRecord",
     "EngineObserver",
     "OrphanRecord",
+    "QuietObserver",
     "RunRecord",
     "SegmentRecord",
 ]
@@ -37,7 +39,10 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """One journaled call of a workflow: a model turn, a step, a child or an external wait."""
+    """One journaled call of a workflow: a model turn, a step, a child or an external wait.
+
+    Of a model turn also: the span of its agent call, how long it took, and what it came to.
+    """
 
     run_id: str
     kind: str
@@ -53,6 +58,12 @@ class CallRecord:
     request: ChatRequest | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
+    span_id: str | None = None
+    provider: str | None = None
+    duration_ms: int | None = None
+    answer: tuple[Part, ...] = ()
+    finish_reason: str | None = None
+    error_code: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +78,10 @@ class OrphanRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One settled execution segment of a run; ``divergence`` explains a strict replay's miss."""
+    """One settled execution segment of a run; ``divergence`` explains a strict replay's miss.
+
+    ``error`` and ``raised`` are what the run's outcome says.
+    """
 
     run_id: str
     workflow: str
@@ -81,6 +95,8 @@ class RunRecord:
     orphaned: tuple[OrphanRecord, ...] = ()
     divergence: Mapping[str, Any] | None = None
     divergence_site: CallSite | None = None
+    error: WireError | None = None
+    raised: Raised | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,3 +165,25 @@ class EngineObserver(Protocol):
 
     def determinism_warning(self, file: str, line: int, code: str, message: str) -> None:
         """See nondeterminism that a workflow body showed while it ran."""
+
+
+class QuietObserver:
+    """An observer that refuses and notes nothing; a subclass says what it looks at."""
+
+    wants_sites = False
+    wants_segments = False
+
+    def engine_created(self, adapters: Mapping[str, Adapter]) -> None:
+        """See an engine's adapters."""
+
+    def call_finished(self, record: CallRecord) -> None:
+        """See one call."""
+
+    def run_settled(self, record: RunRecord) -> None:
+        """See one execution segment end."""
+
+    def segment_ended(self, record: SegmentRecord) -> None:
+        """See one execution segment end, with its journal."""
+
+    def determinism_warning(self, file: str, line: int, code: str, message: str) -> None:
+        """See nondeterminism."""

@@ -34,6 +34,8 @@ __all__ = ["run_agent"]
 async def run_agent(run: Run, prompt: str, options: AgentOptions, site: CallSite | None) -> Any:
     """Run one agent call; see ``Ctx.agent``."""
     place = run.place()
+    if options.conduct is not None:
+        return await _call(run, place, prompt, options, site)
     fallback = plan_fallback(options, run.engine.profile(options.agent_type or ""))
     if fallback is None:
         return await _call(run, place, prompt, options, site)
@@ -69,8 +71,11 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
 
 async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> Any:
     task = agent_task(run, plan)
-    promise = run.budget.estimate(plan.options.est_cost, plan.profile.est_cost)
-    reservation = run.budget.reserve(place, promise)
+    if plan.options.conduct is None:
+        promise = run.budget.estimate(plan.options.est_cost, plan.profile.est_cost)
+        reservation = run.budget.reserve(place, promise)
+    else:  # an agent value promises turn by turn
+        reservation = Reservation(run.budget.ledger.account(place.account), 0)
     try:
         if claim.operation is None or claim.operation.terminal is not None:
             run.budget.count_spawn()
@@ -89,8 +94,10 @@ async def _run_admitted(
     if plan.options.isolation != "none":
         extra["value"] = {"isolation": plan.options.isolation}
     opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, extra)
-    state = await load_checkpoint(run, opened, claim)
+    state = await load_checkpoint(run, claim)
     host = AgentHost(run, place, plan, opened, task, reservation)
+    if state is not None:
+        host.resumed(state)
     loop = AgentLoop(task, host, state)
     if state is not None:
         await host.go_on(state)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rulvar.contracts.outcome import Dropped
-from rulvar.contracts.ports.clock import epoch_ms
+from rulvar.contracts.ports.clock import recorded_ms
 from rulvar.contracts.ports.provider import Served
 from rulvar.contracts.stream import WireError
-from rulvar.contracts.usage import Usage
+from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.engine.branch import Place
 from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan
 from rulvar.engine.run import Run
@@ -53,7 +53,7 @@ def deliver(run: Run, place: Place, plan: AgentPlan, wire: Mapping[str, Any], *,
     if status == "ok":
         value = wire.get("value")
         output = value if plan.schema is None else plan.schema.revive(value)
-    usage = Usage.from_wire(wire["usage"])
+    usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else ZERO_USAGE
     result = AgentResult(
         status=status,
         output=output,
@@ -154,7 +154,7 @@ def _announce_phase_end(
         "role": plan.options.role,
         "model": plan.choice.reference,
         "invocation": 1,
-        "durationMs": 0 if replayed else run.clock.now_ms() - epoch_ms(str(wire["startedAt"])),
+        "durationMs": 0 if replayed else run.clock.now_ms() - recorded_ms(wire, "startedAt"),
         "usage": wire.get("usage"),
         "costUsd": cost or 0,
         "costBasis": "per-call",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.canonical import decode_json
@@ -17,10 +17,12 @@ from rulvar.engine.calls import Claim, Opened
 from rulvar.engine.journal import store_error
 from rulvar.engine.primitives.agent_tool import run_agent_tool
 from rulvar.engine.primitives.approval import wait_approval
+from rulvar.engine.primitives.conduct import Conduct, ConductedCall
 from rulvar.engine.run import Run
-from rulvar.errors import ReplayStopped, StoreError
+from rulvar.errors import ConfigError, OutcomeUnknownError, ReplayStopped, RulvarError, StoreError
 from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
+from rulvar.runtime.ends import LoopEnd, fault_error
 from rulvar.runtime.history import dump_wire
 from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
     from rulvar.engine.primitives.agent_plan import AgentPlan
 
 __all__ = ["AgentHost", "load_checkpoint"]
+
+
+def _ended_by(fault: RulvarError | None) -> LoopEnd | None:
+    return None if fault is None else LoopEnd(status="error", error=fault_error(fault))
 
 
 class AgentHost:
@@ -54,11 +60,39 @@ class AgentHost:
         self._task = task
         self.reservation = reservation
         self._turn = 0
+        self._exchange_began = run.clock.now_ms()
         self.checkpoint_ref: str | None = None
+        self._conduct: Conduct | None = plan.options.conduct
+        self._call = ConductedCall(run, place, opened, task, plan.toolset)
+
+    def resumed(self, state: LoopState) -> None:
+        """Tell the agent's conduct that the call goes on at a checkpoint."""
+        if self._conduct is not None:
+            self._conduct.resumed(self._call, state)
+
+    async def admit_turn(self, request: ChatRequest, state: LoopState) -> LoopEnd | None:
+        """Ask the agent's conduct whether the next turn may be sent."""
+        if self._conduct is None:
+            return None
+        return _ended_by(await self._conduct.admit_turn(self._call, request, state))
+
+    async def admit_answer(self, turn: Turn, state: LoopState) -> LoopEnd | None:
+        """Ask the agent's conduct whether a turn's answer may be acted on."""
+        if self._conduct is None:
+            return None
+        return _ended_by(await self._conduct.admit_answer(self._call, turn, state))
+
+    async def admit_calls(self, calls: Sequence[ToolCallPart], state: LoopState) -> LoopEnd | None:
+        """Ask the agent's conduct whether a turn's tool calls may run."""
+        if self._conduct is None:
+            return None
+        return _ended_by(await self._conduct.admit_calls(self._call, calls, state))
 
     async def exchanged(self, record: dict[str, Any], request: ChatRequest, turn: Turn) -> None:
         """Journal one exchange, and tell observers what served it."""
         run, opened = self._run, self._opened
+        if self._conduct is not None:
+            self._conduct.exchanged(self._call, turn)
         run.decide_soon(
             opened.scope,
             f"pc:{opened.seq}:{record['ordinal']}",
@@ -66,6 +100,7 @@ class AgentHost:
             {"decisionType": "provider-call", "agentRef": opened.seq, "record": record},
         )
         self._turn += 1
+        run.budget.calls += 1
         cost = run.spend.price(self._plan.choice.reference, turn.usage)
         run.spend.add_exchange(opened.seq, cost)
         run.budget.settle(self._place, self.reservation, cost)
@@ -86,6 +121,12 @@ class AgentHost:
                 request=request,
                 usage=turn.usage,
                 cost_usd=cost,
+                span_id=opened.span,
+                provider=getattr(self._task.adapter, "provider", None),
+                duration_ms=run.clock.now_ms() - self._exchange_began,
+                answer=turn.parts,
+                finish_reason=None if turn.finish is None else turn.finish.finish.reason,
+                error_code=record.get("errorCode"),
             )
 
     async def go_on(self, state: LoopState) -> None:
@@ -100,6 +141,8 @@ class AgentHost:
         run, opened = self._run, self._opened
         await run.journal.flush()
         self.checkpoint_ref = f"{run.run_id}/ckpt/{opened.seq}"
+        if self._conduct is not None:
+            state.notes = self._conduct.notes()
         wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
         try:
             await run.transcript_store.put(self.checkpoint_ref, dump_wire(wire))
@@ -127,6 +170,9 @@ class AgentHost:
         run, span = self._run, self._opened.span
         facts: dict[str, Any] = {"toolName": call.name, "toolCallId": call.id}
         tool = self._plan.toolset.get(call.name)
+        if tool is not None and tool.id != call.name:
+            facts["toolId"] = tool.id
+        self._call.ended = None
         risk = {"risk": tool.risk} if tool is not None and tool.risk is not None else {}
         run.bus.emit("tool:start", span, self._place.span, {**facts, **risk})
         started = run.clock.now_ms()
@@ -144,6 +190,9 @@ class AgentHost:
                 outcome = denied(tool, decision.reason)
             else:
                 outcome = await self._execute(tool, call, state)
+        if self._conduct is not None:
+            outcome = await self._conduct.tool_ended(self._call, tool, call, outcome)
+        receipt = {} if self._conduct is None else self._call.receipt_facts()
         run.bus.emit(
             "tool:end",
             span,
@@ -154,6 +203,7 @@ class AgentHost:
                 "durationMs": run.clock.now_ms() - started,
                 "verdict": decision.verdict,
                 "decidedBy": decision.decided_by,
+                **receipt,
             },
         )
         return outcome
@@ -171,7 +221,8 @@ class AgentHost:
         async def keep() -> None:
             await self.checkpoint(state)
 
-        return await run_agent_tool(self._run, self._place, self._opened, tool, call, keep)
+        number, seen = state.tool_calls_used, self._call.see_ended
+        return await run_agent_tool(self._run, self._place, self._opened, tool, call, number, keep, seen)
 
     def failed(self, error: WireError, *, will_retry: bool) -> None:
         """Tell that an exchange failed."""
@@ -194,6 +245,8 @@ class AgentHost:
     def output_bound(self, caps: ModelCaps, messages: Sequence[Msg]) -> int | None:
         """Return how many output tokens the rest of the budget buys; None is no bound."""
         reference = self._plan.choice.reference
+        if self._conduct is not None and self._conduct.bounds_cost(self._call):
+            return None
         return self._run.budget.output_bound(self.reservation, reference, caps, messages)
 
     def affords(self, usage: Usage) -> bool:
@@ -201,12 +254,17 @@ class AgentHost:
         cost = self._run.spend.price(self._plan.choice.reference, usage)
         return self._run.budget.affords(self.reservation, cost)
 
-    def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Hold one of the engine's model calls."""
-        return self._run.engine.model_slot(self._plan.choice.adapter_id)
+    @contextlib.asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Hold one of the engine's model calls; an exchange begins when there is one."""
+        async with self._run.engine.model_slot(self._plan.choice.adapter_id):
+            self._exchange_began = self._run.clock.now_ms()
+            yield
 
     def on_event(self) -> Any:
         """Return a callback that emits deltas, when the call streams."""
+        if self._conduct is not None:
+            return self._conduct.on_event(self._call)
         if not self._plan.options.stream:
             return None
         run, span, parent = self._run, self._opened.span, self._place.span
@@ -217,12 +275,12 @@ class AgentHost:
         return emit
 
 
-async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState | None:
+async def load_checkpoint(run: Run, claim: Claim) -> LoopState | None:
     """Return the state at which a call stopped, or None to start at its first turn.
 
     A dangling call goes on with its accounts. One that had ended without being at fault, because the
-    money ran out, the line was down or it was cancelled, goes on at the same turn with accounts of its
-    own: what it paid before is on the entry that ended it.
+    money ran out, the line was down, it was cancelled or one of its writes may have happened, goes on
+    at the same turn with accounts of its own: what it paid before is on the entry that ended it.
     """
     operation = claim.operation
     if claim.action != "rerun" or operation is None:
@@ -230,11 +288,18 @@ async def load_checkpoint(run: Run, opened: Opened, claim: Claim) -> LoopState |
     ended = operation.terminal
     if ended is not None and not _may_go_on(ended):
         return None
-    data = await run.transcript_store.get(f"{run.run_id}/ckpt/{operation.first.seq}")
-    wire = None if data is None else decode_json(data)
-    if not isinstance(wire, dict):
-        return None
-    state = decode_checkpoint(wire)
+    ref = f"{run.run_id}/ckpt/{operation.first.seq}"
+    data = await run.transcript_store.get(ref)
+    try:
+        wire = None if data is None else decode_json(data)
+        if not isinstance(wire, dict):
+            return None
+        state = decode_checkpoint(wire)
+    except (ValueError, RecursionError, ConfigError) as error:
+        raise ConfigError(
+            f"{ref}: {error}; restore it from a copy, or remove it to make the call from its first turn",
+            data={"ref": ref},
+        ) from None
     if ended is not None:
         state.usage, state.usage_approx, state.provider_calls = ZERO_USAGE, False, []
     return state
@@ -244,5 +309,8 @@ def _may_go_on(ended: JournalEntry) -> bool:
     if ended.status == "cancelled":
         return True
     error = ended.to_wire().get("error")
-    data = error.get("data") if isinstance(error, dict) else None
-    return isinstance(data, dict) and data.get("kind") in ("budget", "transport", "rate-limit")
+    if not isinstance(error, dict):
+        return False
+    data = error.get("data")
+    kind = data.get("kind") if isinstance(data, dict) else None
+    return error.get("code") == OutcomeUnknownError.code or kind in ("budget", "transport", "rate-limit")

@@ -7,16 +7,18 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
+from rulvar.contracts.messages import ImagePart
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.schema import SchemaContract
 from rulvar.engine.branch import Place
 from rulvar.engine.run import Run
 from rulvar.errors import ConfigError
+from rulvar.kernel.admission import check_usd
 from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, content_key
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.history import Compaction
 from rulvar.runtime.limits import UsageLimits
-from rulvar.runtime.loop import AgentTask
+from rulvar.runtime.loop import MAX_SCHEMA_ATTEMPTS, AgentTask
 from rulvar.runtime.retry import RetryPolicy
 from rulvar.runtime.router import ModelChoice, RoutingLayer, choose_model
 from rulvar.tools.tool import Tool
@@ -48,6 +50,10 @@ class AgentOptions:
     replay: str = "auto"
     isolation: Any = "none"
     stream: bool = False
+    conduct: Any = None
+    """How an agent value conducts the call; see ``engine.primitives.conduct``. None lets the model work freely."""
+    system: str | None = None
+    media: tuple[ImagePart, ...] = ()
 
     @classmethod
     def of(cls, call: str, options: Mapping[str, Any]) -> AgentOptions:
@@ -92,7 +98,7 @@ def plan_agent(
     """
     _check_options(prompt, options)
     agent_type = options.agent_type or ""
-    profile = run.engine.profile(agent_type)
+    profile = run.engine.profile(agent_type) if options.conduct is None else AgentProfile()
     choice = choose_model(
         options.role,
         (
@@ -192,6 +198,14 @@ def _check_options(prompt: object, options: AgentOptions) -> None:
                 f"ctx.agent {name}: expected a string, got {type(value).__name__}", data={"field": name}
             )
 
+    for name in ("memoize_outcome", "stream"):
+        value = getattr(options, name)
+        if not isinstance(value, bool):
+            raise ConfigError(
+                f"ctx.agent {name}: expected True or False, got {value!r}", data={"field": name}
+            )
+    check_usd(options.est_cost, "ctx.agent est_cost")
+
 
 def plan_fallback(options: AgentOptions, profile: AgentProfile) -> Mapping[str, Any] | None:
     """Return ``{"model", "on"}`` of a call that may fall back to another model."""
@@ -221,13 +235,15 @@ def agent_task(run: Run, plan: AgentPlan) -> AgentTask:
         label=options.label,
         role=options.role,
         choice=plan.choice,
-        adapter=run.engine.adapter(plan.choice.adapter_id),
+        adapter=run.models.adapter(plan.choice.adapter_id),
         tools=plan.toolset.contracts,
         schema=plan.schema,
-        system=profile.system,
+        system=profile.system if options.system is None else options.system,
         limits=limits or UsageLimits.of(options.limits, "ctx.agent limits"),
         compaction=Compaction.of(profile.compaction, f"profiles[{plan.agent_type!r}].compaction"),
         retry=RetryPolicy.of(retry, "ctx.agent retry") if retry is not None else run.engine.retry,
+        media=options.media,
+        schema_attempts=MAX_SCHEMA_ATTEMPTS if options.conduct is None else options.conduct.schema_attempts,
     )
 
 

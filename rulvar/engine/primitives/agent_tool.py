@@ -1,26 +1,38 @@
-"""A tool call of an agent, once the gate has let it through: the pipeline, and what the model is told."""
+"""A tool call of an agent, once the gate has let it through: the pipeline, and what the model is told.
+
+A call of a tool with effects is journaled before it is made and with what it came to. A resumed agent
+takes a finished one from the journal; one that was under way may have happened, and is not made again
+unless the agent's entry is invalidated.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.envelope import Receipt, decode_envelope
 from rulvar.contracts.jsonable import fragment, journal_form
 from rulvar.contracts.messages import ToolCallPart
 from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.calls import Opened
 from rulvar.engine.primitives.async_tool import finish_pending
 from rulvar.engine.primitives.double import call_double
-from rulvar.engine.primitives.tool_call import stop_on_drift, tool_handlers
+from rulvar.engine.primitives.tool_call import held_receipt, stop_on_drift, tool_handlers
 from rulvar.engine.purse import RunPurse
 from rulvar.engine.run import Run
+from rulvar.errors import OutcomeUnknownError
 from rulvar.kernel.scope import agent_scope
+from rulvar.tools.faults import recorded_fault, wire_fault
 from rulvar.tools.injection import ToolContext
 from rulvar.tools.invoke import ToolOutcome
 from rulvar.tools.pipeline import ToolRun, ToolTask, run_tool_task
 from rulvar.tools.tool import ModelRetry, Tool, ToolRefusal
 
 __all__ = ["run_agent_tool"]
+
+_EFFECTS = ("write", "host")
+_START, _CALL = "tool-start", "tool-call"
 
 
 async def run_agent_tool(
@@ -29,16 +41,27 @@ async def run_agent_tool(
     opened: Opened,
     tool: Tool,
     call: ToolCallPart,
+    number: int,
     keep: Callable[[], Awaitable[None]],
+    seen: Callable[[ToolRun], None] | None = None,
 ) -> ToolOutcome:
     """Run a tool call of an agent.
 
     Args:
         place: where the agent was called.
         opened: the agent call under way; a child that supplies the result runs in its scope.
+        number: how many tool calls the agent has made before.
         keep: stores where the agent stands, before anything that may suspend the run.
+        seen: shown what the call came to, also when a cancellation is raised next.
     """
-    inner = place.at(scope=agent_scope(opened.scope, opened.seq))
+    if tool.effects in _EFFECTS:
+        await keep()
+        ended = await _begin(run, place, opened, tool, call, number)
+        if ended is not None:
+            if seen is not None:
+                seen(ended)
+            return _told(ended)
+    inner = place.at(scope=agent_scope(opened.scope, opened.seq), span=opened.span)
     double = run.engine.providers.double(tool)
     if isinstance(double, Tool):
         tool, double = double, None
@@ -63,10 +86,14 @@ async def run_agent_tool(
         finally:
             place.branch.busy(1)
             CURRENT_PLACE.reset(token)
-    facts: dict[str, Any] = {"order": order, "calledAt": started, "args": args}
+    facts: dict[str, Any] = {"order": order, "calledAt": started, "args": args, "number": number}
     if pending:
         facts["pending"] = True
     _keep(run, opened, tool, ended, facts)
+    if ended.receipt.execution != "not_started":
+        run.budget.calls += 1
+    if seen is not None:
+        seen(ended)
     if ended.interrupted is not None:
         raise ended.interrupted
     stop_on_drift(run, ended)
@@ -93,27 +120,84 @@ def _task(run: Run, place: Place, tool: Tool, call: ToolCallPart, args: Any) -> 
         clock=run.clock,
         purse=RunPurse(run, place),
         handlers=tool_handlers(run, place, tool, args, None),
-        grants=run.engine.grants,
+        grants=place.grants,
     )
 
 
 def _keep(run: Run, opened: Opened, tool: Tool, ended: ToolRun, traced: dict[str, Any]) -> None:
     """Journal what the call cost, and what it was when the run is traced: the agent's own entry tells neither."""
-    if not run.tracing and not tool.cost_micros and tool.effects not in ("write", "host"):
+    effects = tool.effects in _EFFECTS
+    if not run.tracing and not tool.cost_micros and not effects:
         return
     facts: dict[str, Any] = {
-        "decisionType": "tool-call",
+        "decisionType": _CALL,
         "agentRef": opened.seq,
         "tool": tool.id,
         "receipt": ended.receipt.to_wire(),
     }
     if ended.error is not None:
-        facts["error"] = ended.error.to_wire()
+        facts["error"] = wire_fault(ended.error)
+    if effects:
+        facts["number"] = traced["number"]
+        if ended.envelope is not None:
+            facts["value"] = fragment(journal_form(ended.envelope.to_wire(), f"tool {tool.id}"))
     if run.tracing:
         facts.update(traced)
         if ended.raw is not None and "pending" not in traced:
             facts["envelope"] = fragment(journal_form(ended.raw.to_wire(), f"tool {tool.id}"))
     run.decide_soon(agent_scope(opened.scope, opened.seq), f"tc:{ended.receipt.call_id}", opened.span, facts)
+
+
+async def _begin(
+    run: Run, place: Place, opened: Opened, tool: Tool, call: ToolCallPart, number: int
+) -> ToolRun | None:
+    """Journal that a call with effects is about to be made; one that was made before is returned instead."""
+    before = None if opened.seq in run.request.invalidate else _recorded(run, opened, number)
+    if before is None:
+        facts = {"decisionType": _START, "agentRef": opened.seq, "tool": tool.id, "number": number}
+        await run.decide(agent_scope(opened.scope, opened.seq), f"ts:{call.id}", opened.span, facts)
+        return None
+    value = before.value
+    assert isinstance(value, dict)
+    if value["decisionType"] == _CALL and value["tool"] == tool.id:
+        return _finished(tool, value)
+    ended = ToolRun(
+        receipt=held_receipt(run, place, tool, call.id),
+        error=OutcomeUnknownError(
+            f"tool {tool.id} was called before the run stopped and may have happened; look, and resume with "
+            f"invalidate=[{opened.seq}] to call it again",
+            data={"tool": tool.id, "seq": opened.seq},
+        ),
+    )
+    _keep(run, opened, tool, ended, {"number": number, "order": run.journal.next_seq})
+    return ended
+
+
+def _recorded(run: Run, opened: Opened, number: int) -> JournalEntry | None:
+    """Return the last entry of an agent's call with effects, unless it is known not to have begun."""
+    last: JournalEntry | None = None
+    for kind in (_START, _CALL):
+        for entry in run.index.decisions.get(kind, ()):
+            value = entry.value
+            assert isinstance(value, dict)
+            if (value.get("agentRef"), value.get("number")) != (opened.seq, number):
+                continue
+            if last is None or entry.seq > last.seq:
+                last = entry
+    if last is None:
+        return None
+    value = last.value
+    assert isinstance(value, dict)
+    not_begun = value["decisionType"] == _CALL and value["receipt"]["execution"] == "not_started"
+    return None if not_begun else last
+
+
+def _finished(tool: Tool, value: dict[str, Any]) -> ToolRun:
+    """Return what a call came to, as its entry tells."""
+    receipt = Receipt.from_wire(value["receipt"])
+    if "error" in value:
+        return ToolRun(receipt=receipt, error=recorded_fault(value["error"]))
+    return ToolRun(receipt=receipt, envelope=decode_envelope(value.get("value"), f"tool {tool.id}"))
 
 
 def _told(ended: ToolRun) -> ToolOutcome:

@@ -50,7 +50,7 @@ async def _child(run: Run, pending: PendingChild) -> ChildOutcome:
     except (asyncio.CancelledError, ControlFlow):
         raise
     except Exception as error:
-        return ChildOutcome(status="failed", message=str(error))
+        return ChildOutcome(status="failed", message=str(error), error=error)
     return ChildOutcome(status="completed", data=data)
 
 

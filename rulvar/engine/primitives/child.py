@@ -8,27 +8,29 @@ from typing import Any
 
 from rulvar.contracts.canonical import decode_json, hash_canonical
 from rulvar.contracts.entries import JournalEntry
-from rulvar.contracts.jsonable import fragment, journal_form, journal_value
+from rulvar.contracts.jsonable import fragment, journal_value
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
 from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.calls import Call
 from rulvar.engine.control import unwrapped
+from rulvar.engine.failure import returned_form
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
-from rulvar.engine.workflow import Workflow, takes_args
+from rulvar.engine.workflow import RunsAs, Workflow, takes_args
 from rulvar.errors import AdmissionRejectedError, ChildWorkflowError, ConfigError, RulvarError
 from rulvar.kernel.admission import HARD_MAX_DEPTH, Estimate
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.scope import workflow_scope
+from rulvar.tools.grants import narrow_grants
 
 __all__ = ["run_child"]
 
 
 async def run_child(
     run: Run,
-    child: Workflow[Any] | type | str,
+    child: Workflow[Any] | RunsAs[Any] | type | str,
     args: Any,
     key: str | None,
     site: CallSite | None,
@@ -46,6 +48,11 @@ async def run_child(
     """
     place = run.place()
     workflow = run.engine.workflow_of(child)
+    if key is not None and not isinstance(key, str):
+        raise ConfigError(
+            f"ctx.workflow({workflow.name!r}) key: expected a string, got {type(key).__name__}",
+            data={"field": "key"},
+        )
     what = f"ctx.workflow({workflow.name!r}) args"
     plain = journal_value(args, what)
     identity: dict[str, Any] = {"kind": "child", "workflow": workflow.name}
@@ -86,7 +93,9 @@ async def run_child(
         depth=depth,
         phase=None,
         attempt=None,
+        grants=narrow_grants(place.grants, workflow.grants),
     )
+    run.models.bring(workflow.adapters)
     run.bus.emit("child:start", opened.span, place.span, {"workflow": workflow.name, "scope": scope})
     status, fields, failure, result = await _body(run, here, workflow, plain)
     if keeps_failure and isinstance(failure, Exception):
@@ -132,7 +141,7 @@ async def _body(
         ctx = run.engine.ctx_of(run)
         coroutine = body(ctx, args) if takes_args(body) else body(ctx)
         value = await (coroutine if workflow.is_driver else run.inside(coroutine))
-        data = journal_form(value, f"workflow {workflow.name!r} result")
+        data = returned_form(workflow, value)
         return "ok", {"value": fragment(data)}, None, decode_json(data)
     except BaseException as raised:
         error = unwrapped(raised)
@@ -152,7 +161,7 @@ async def _admit(
     recorded = _recorded_admission(run, place.scope, scope)
     if recorded is not None:
         _raise_rejection(run, workflow, recorded)
-        run.budget.open_child(place, scope)
+        run.budget.open_child(place, scope, workflow.budget_share)
         return None
     promise = run.budget.estimate(None, None)
     reservation = None if depth > run.engine.budget_defaults.max_depth else run.budget.reserve(place, promise)
@@ -179,7 +188,7 @@ async def _admit(
         "spawnUnitsAfter": decision["verdict"]["spawnUnitsAfter"],
     }
     run.bus.emit("spawn:admitted", span, place.span, facts)
-    run.budget.open_child(place, scope)
+    run.budget.open_child(place, scope, workflow.budget_share)
     return reservation
 
 

@@ -24,6 +24,11 @@ async def wait_external(run: Run, key: str, schema: Any, prompt: str | None, sit
     place = run.place()
     if not isinstance(key, str) or not key:
         raise ConfigError("ctx.await_external key: expected a non-empty string", data={"field": "key"})
+    if prompt is not None and not isinstance(prompt, str):
+        raise ConfigError(
+            f"ctx.await_external({key!r}) prompt: expected a string, got {type(prompt).__name__}",
+            data={"field": "prompt"},
+        )
     contract = None if schema is None else schema_contract(schema, f"ctx.await_external({key!r}) schema")
     identity = {"kind": "external", "key": key}
     hashed = content_key(identity)

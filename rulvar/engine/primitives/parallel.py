@@ -189,6 +189,11 @@ def _close(thunks: list[Thunk]) -> None:
 
 
 def _thunks(tasks: Iterable[Thunk]) -> list[Thunk]:
+    if not isinstance(tasks, Iterable):
+        raise ConfigError(
+            f"ctx.parallel tasks: expected a list of functions or coroutines, got {type(tasks).__name__}",
+            data={"field": "tasks"},
+        )
     thunks = list(tasks)
     for number, thunk in enumerate(thunks):
         if not callable(thunk) and not inspect.isawaitable(thunk):

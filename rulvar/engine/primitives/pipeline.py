@@ -49,6 +49,10 @@ async def run_pipeline(run: Run, items: Iterable[Any], stages: tuple[Stage, ...]
                 f"ctx.pipeline stages[{number}]: expected a function, got {type(stage).__name__}",
                 data={"field": f"stages[{number}]"},
             )
+    if not isinstance(items, Iterable):
+        raise ConfigError(
+            f"ctx.pipeline items: expected a list, got {type(items).__name__}", data={"field": "items"}
+        )
     sources = list(items)
     scopes = [pipeline_scope(place.scope, 0, number) for number in range(len(sources))]
     thunks = [

@@ -16,6 +16,7 @@ from rulvar.kernel.keys import content_key
 __all__ = ["read_now", "read_random", "read_time", "read_uuid"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KINDS: dict[str, Any] = {"now": (int, float), "random": (int, float), "uuid": str}
 
 
 def read_now(run: Run, site: CallSite | None) -> datetime:
@@ -53,7 +54,15 @@ def _journaled(
     claim = run.claim(place, Call(identity, hashed, key, site))
     if claim.action == "replay":
         assert claim.operation is not None
-        return claim.operation.first.value["value"]
+        recorded = claim.operation.first.value
+        value = recorded.get("value") if isinstance(recorded, dict) else None
+        if not isinstance(value, _KINDS[subtype]):
+            seq = claim.operation.first.seq
+            raise ConfigError(
+                f"run {run.run_id!r}, entry {seq}: holds no {subtype} value; restore the run from a copy",
+                data={"seq": seq},
+            )
+        return value
     value = draw()
     wire = {"subtype": subtype, "value": value}
     if key is not None:

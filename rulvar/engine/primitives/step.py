@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from hashlib import sha256
 from typing import Any
 
@@ -34,8 +34,8 @@ async def run_step(
 ) -> Any:
     """Run a function once; see ``Ctx.step``."""
     place = run.place()
-    _check(label, function)
-    identity = {"kind": "step", "key": label if key is None else key, "deps": list(deps)}
+    _check(label, function, key)
+    identity = {"kind": "step", "key": label if key is None else key, "deps": _listed(label, deps)}
     content_key = _step_key(identity)
     claim = run.claim(place, Call(identity, content_key, label, site))
     if claim.action == "skip":
@@ -91,7 +91,21 @@ def _step_key(identity: dict[str, Any]) -> str:
         raise refused_at(error, f"ctx.step({key!r})") from None
 
 
-def _check(label: object, function: object) -> None:
+def _listed(label: str, deps: Any) -> list[Any]:
+    if isinstance(deps, (str, bytes, Mapping, Set)) or not isinstance(deps, Iterable):
+        raise ConfigError(
+            f"ctx.step({label!r}) deps: expected a list of what the step depends on, got one "
+            f"{type(deps).__name__}; write deps=[...]",
+            data={"field": "deps"},
+        )
+    return list(deps)
+
+
+def _check(label: object, function: object, key: object) -> None:
+    if key is not None and not isinstance(key, str):
+        raise ConfigError(
+            f"ctx.step({label!r}) key: expected a string, got {type(key).__name__}", data={"field": "key"}
+        )
     if not isinstance(label, str):
         raise ConfigError(
             f"ctx.step label: expected a string, got {type(label).__name__}", data={"field": "label"}

@@ -39,7 +39,7 @@ from rulvar.tools.permissions import ToolRequest
 from rulvar.tools.pipeline import ToolRun, ToolTask, run_tool_task
 from rulvar.tools.tool import Tool
 
-__all__ = ["ToolOptions", "run_tool_call", "stop_on_drift", "tool_handlers"]
+__all__ = ["ToolOptions", "held_receipt", "run_tool_call", "stop_on_drift", "tool_handlers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ async def _call(
             f"invalidate=[{opened.seq}] to call it again",
             data={"tool": tool.id, "seq": opened.seq},
         )
-        receipt = _held_receipt(run, place, tool, call_id)
+        receipt = held_receipt(run, place, tool, call_id)
         await run.finish(opened, "error", _failure_fields(error, receipt))
         raise error
     context = ToolContext(
@@ -204,7 +204,7 @@ def _task(
         clock=run.clock,
         purse=RunPurse(run, place),
         handlers=handlers,
-        grants=run.engine.grants,
+        grants=place.grants,
         gate=gate,
     )
 
@@ -216,7 +216,8 @@ def _may_have_happened(run: Run, tool: Tool, claim: Claim) -> bool:
     return operation.first.seq not in run.request.invalidate
 
 
-def _held_receipt(run: Run, place: Place, tool: Tool, call_id: str) -> Receipt:
+def held_receipt(run: Run, place: Place, tool: Tool, call_id: str) -> Receipt:
+    """Keep what a call may have cost reserved, and return its receipt."""
     if tool.cost_micros:
         run.spend.add_tool(0, tool.cost_micros, place.scope)
         run.budget.ledger.hold(place.account, tool.cost_micros / 1_000_000)

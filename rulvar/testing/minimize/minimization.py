@@ -126,6 +126,26 @@ class _Minimization:
                 data={"runId": run.run_id},
             )
 
+        if self._recorded.error_code == ConfigError.code and self._is_cut_short():
+            raise ConfigError(
+                f"run {run.run_id!r}: its replay ends before calls that it recorded: {self._recorded.error}; give it "
+                "the engine that it ran with (its routing, profiles and adapters)",
+                data={"runId": run.run_id},
+            )
+
+    def _is_cut_short(self) -> bool:
+        """Whether finished calls of the workflow's body stand in the journal that its replay does not reach."""
+        claims = self._recorded.claims
+        operations = consumed_operations(self._run.entries, claims)
+        reached = {o.terminal.seq for o in operations if o is not None and o.terminal is not None}
+        return any(
+            entry.ref is not None
+            and entry.scope == ""
+            and entry.kind in ("agent", "step", "child")
+            and entry.seq not in reached
+            for entry in self._run.entries
+        )
+
     def minimize(self, *, blank: bool) -> MinimizedRun:
         entries = self._smallest()
         args, notes = self._args, list[MaskedEntry]()

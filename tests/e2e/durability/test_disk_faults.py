@@ -102,6 +102,38 @@ def test_runs_in_a_folder_that_became_read_only_can_still_be_looked_at(kind: str
         shutil.rmtree(folder)
 
 
+@pytest.mark.parametrize("durability", ["process", "fsync"])
+@pytest.mark.parametrize("removed", [["-wal"], ["-shm"], ["-wal", "-shm"], [""], ["", "-wal", "-shm"]])
+async def test_a_database_whose_files_are_removed_is_noticed_before_anything_more_is_acknowledged(
+    removed: list[str], durability: Any, tmp_path: Path
+) -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        for number in range(6):
+            await ctx.step("step", lambda n=number: paid.append(n), deps=[number])
+            if number == 2 and not store.path.with_name("removed").exists():
+                for suffix in removed:
+                    Path(f"{store.path}{suffix}").unlink()
+                store.path.with_name("removed").touch()
+        return 6
+
+    paid: list[int] = []
+    is_lost = "" in removed
+    store = SqliteStore(tmp_path / "runs.db", durability=durability)
+    workflow = define_workflow("w", body)
+    outcome = await Engine(journal=store).run(workflow, run_id="r").result()
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.code) == ("error", "settlement")
+    assert "removed or replaced" in outcome.error.message
+    assert paid == [0, 1, 2]
+    await store.close()
+    engine = Engine(journal=SqliteStore(store.path))
+    assert await engine.knows("r") is not is_lost
+    if not is_lost:  # what only the removed log held was saved when the store let go of it
+        resumed = await engine.resume("r", workflow).result()
+        assert (resumed.status, resumed.value, paid) == ("ok", 6, [0, 1, 2, 3, 4, 5])
+    await engine.close()
+
+
 # -- a store that fails at any of its writes ----------------------------------------------------
 
 

@@ -60,7 +60,12 @@ class Bench:
 
 @pytest.fixture(scope="session")
 def bench() -> Bench:
-    return Bench()
+    """The editors; what they show is kept in `build/shots`, of the newest run only."""
+    found = Bench()
+    found.shots.mkdir(parents=True, exist_ok=True)
+    for old in found.shots.glob("failed-*.png"):
+        old.unlink()
+    return found
 
 
 @pytest.fixture

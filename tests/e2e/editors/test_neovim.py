@@ -41,6 +41,7 @@ def test_neovim_shows_fixes_runs_and_explains(
     )
     assert done.returncode == 0 and done.stdout.strip(), done.stderr
     seen = json.loads(done.stdout.strip().splitlines()[-1])
+    (bench.shots / "neovim.json").write_text(json.dumps(seen, indent=1), "utf-8")
     assert [name for name, good in seen["ok"].items() if not good] == [], seen
     # an emoji and an accent stand before the finding: a column in bytes, as this client counts
     assert (seen["encoding"], seen["clock"][:3]) == ("utf-8", [7, 23, 40])

@@ -74,10 +74,12 @@ def test_the_extension_holds_inside_the_extension_host(drive: Any) -> None:
     ]
     assert seen["workflow"] == "1 hit, 1 miss in 1 test"
     assert seen["cassette"] == ["cassette-row"]
+    assert seen["forecast"] == ["will hit row 2", "will miss"]
+    assert seen["record"] == "rulvar.record"
 
 
 def test_the_example_project_makes_the_picture_of_the_readme(drive: Any, project: Path, bench: Any) -> None:
-    """With RULVAR_PICTURE set, the picture replaces `docs/images/editor-vscode.png`."""
+    """With RULVAR_PICTURE set, the picture replaces that of the READMEs."""
     shutil.rmtree(project)
     shutil.copytree(ROOT / "docs" / "examples" / "triage", project)
     workflow = project / "triage.py"
@@ -91,4 +93,5 @@ def test_the_example_project_makes_the_picture_of_the_readme(drive: Any, project
     workflow.write_text(edited, "utf-8")
     drive("picture.mjs")
     if os.environ.get("RULVAR_PICTURE"):
-        shutil.copy(bench.shots / "picture.png", ROOT / "docs" / "images" / "editor-vscode.png")
+        for target in ("docs/images/editor-vscode.png", "vscode-extension/media/editor.png"):
+            shutil.copy(bench.shots / "picture.png", ROOT / target)

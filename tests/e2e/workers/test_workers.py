@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from postgres_server import PostgresServer
 
 from rulvar import Ctx, Engine, PostgresStore, define_workflow
 from rulvar.errors import ConfigError, NonSerializableValueError, ResolutionError
@@ -221,6 +222,34 @@ async def test_a_run_that_no_engine_knows_fails_its_job_and_not_the_worker(site:
     worker = Worker(site.engine())
     await asyncio.wait_for(worker.run(until_idle=True), 20)
     assert (worker.stats.failed, worker.stats.driven) == (1, 1)
+
+
+async def test_workers_outlive_a_server_that_restarts_and_make_no_step_twice(
+    site: Site, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def four(ctx: Ctx, args: Any) -> Any:
+        for number in range(4):
+            await ctx.step("s", lambda n=number: site.pay((args, n)), deps=[number])
+            await asyncio.sleep(0.02)
+
+    workflows, count = [define_workflow("four", four)], 60
+    here = site.engine(workflows=workflows)
+    for number in range(count):
+        await here.enqueue("four", number)
+    workers = [site.worker(site.engine(workflows=workflows, lease_ttl_s=2.0), concurrency=3) for _ in "ab"]
+    async with workers[0], workers[1]:
+        for mode in ("fast", "immediate"):
+            reached = len(site.paid)
+            await site.until(lambda n=reached: len(site.paid) > n + 10)
+            await asyncio.to_thread(postgres.restart, mode, 0.2)
+
+        async def all_done() -> bool:
+            return [row["status"] for row in await here.store.list_runs()] == ["ok"] * count
+
+        await site.until(all_done, 40)
+    assert sorted(site.paid) == [(number, n) for number in range(count) for n in range(4)]
+    said = [record.getMessage() for record in caplog.records if record.name == "rulvar.workers"]
+    assert all("\n" not in line and "Database error" not in line for line in said), said
 
 
 async def test_a_stopping_worker_finishes_what_it_has_and_takes_nothing_more(site: Site) -> None:

@@ -82,6 +82,12 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def script() -> Path:
+    """The console script."""
+    return SCRIPT
+
+
+@pytest.fixture(scope="session")
 def run_in() -> Callable[..., Done]:
     """Runs the script in a folder."""
 

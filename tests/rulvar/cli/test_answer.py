@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rulvar.cli.answers import answer_value
 from rulvar.contracts.outcome import Pending
+from rulvar.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -44,10 +46,43 @@ def test_a_typed_text_becomes_the_value_that_is_meant(text: str, schema: Any, va
         ("deny: too risky", {"decision": "deny", "reason": "too risky"}),
         ("no way", {"decision": "deny", "reason": "way"}),
         ('{"decision": "allow"}', {"decision": "allow"}),
+        ('{"decision": "deny", "reason": "no"}', {"decision": "deny", "reason": "no"}),
     ],
 )
 def test_an_approval_takes_allow_and_deny(text: str, value: Any) -> None:
     assert answer_value(text, Pending(key="approval:4", scope="", entry_ref=4)) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "maybe", "", "null", "1", "[]", "{}", '"allow"', '{"decision": "Allow"}', '{"decision": true}',
+        '{"approved": true}', '{"decision": "allow", "reason": 1}', '{"decision": "allow", "input": {}}',
+        "yes, but not in production", "allow nothing",
+    ],
+)  # fmt: skip
+def test_an_approval_refuses_what_decides_nothing_and_says_what_it_takes(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"write allow .*deny .*stays open"):
+        answer_value(text, Pending(key="approval:4", scope="", entry_ref=4))
+
+
+def test_a_file_that_decides_nothing_is_refused_for_an_approval(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"approved": true}')
+    with pytest.raises(ConfigError, match="does not answer an approval"):
+        answer_value(f"@{tmp_path / 'a.json'}", Pending(key="approval:4", scope="", entry_ref=4))
+
+
+def test_a_refused_answer_to_an_approval_exits_2_and_journals_nothing(
+    look: Any, store: Any, entry: Any
+) -> None:
+    asked = {**entry.opened("approval", "a"), "status": "suspended", "value": {"toolName": "rm", "input": {}}}
+    store.put("r1", asked, entry.settled("suspended"), meta={"status": "suspended"})
+    before = store.journal("r1").read_bytes()
+    done = look("answer", "r1", "approval:0", "maybe")
+    assert (done.code, done.out) == (2, "")
+    assert "write allow" in done.err
+    assert store.journal("r1").read_bytes() == before
+    assert look("answer", "r1", "approval:0", "deny too risky").code == 0
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,77 @@ def test_a_store_that_stops_taking_entries_ends_the_run_with_what_happened(
     done = rulvar("run", "bad.py:bad", "--json")
     assert done.code == 1
     assert done.json["error"]["code"] == "settlement"
+
+
+@pytest.fixture
+def shell(project: Path) -> Callable[[str], tuple[int, str]]:
+    """Runs a line of shell in which ``rulvar`` is the script; returns the exit code and stderr."""
+
+    def run(line: str) -> tuple[int, str]:
+        script = Path(sys.executable).parent / "rulvar"
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'rulvar() {{ {script} "$@"; }}; {line}'],
+            cwd=project,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "runs ls", "runs ls --json", "inspect r1", "--version", "help", "run --help",
+        "run flows.py:hello --quiet", "run flows.py:hello --json", "export r1 -o -",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("where", [">&-", ">/dev/full"])
+def test_a_stdout_that_is_closed_or_full_is_told_in_one_line(
+    shell: Any, store: Any, entry: Any, line: str, where: str
+) -> None:
+    store.put("r1", entry.settled())
+    code, err = shell(f"rulvar {line} {where}")
+    assert code == 2
+    assert err.splitlines() in (
+        ["rulvar: error: stdout: Bad file descriptor"],
+        ["rulvar: error: stdout: No space left on device"],
+    )
+
+
+@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("run flows.py:hello", 0),
+        ("run flows.py:boom", 1),
+        ("run flows.py:nothing", 2),
+        ("run flows.py:release --arg version=1", 3),
+        ("nonsense --json", 2),
+    ],
+)
+def test_a_stderr_that_is_closed_or_full_changes_no_exit_code(
+    shell: Any, line: str, code: int, where: str
+) -> None:
+    assert shell(f"rulvar {line} {where}")[0] == code
+
+
+def test_a_closed_stdin_is_empty(shell: Any) -> None:
+    assert shell("rulvar run flows.py:release --arg version=1 <&-")[0] == 3
+    assert shell("rulvar run flows.py:release --args - <&-")[0] == 2
+
+
+def test_files_of_a_run_do_not_take_the_place_of_a_closed_stdout(shell: Any, project: Path) -> None:
+    (project / "noisy.py").write_text(
+        "import os\nfrom rulvar import workflow\n@workflow\nasync def noisy(ctx):\n"
+        "    await ctx.step('a', lambda: 1)\n"
+        "    return await ctx.step('b', lambda: os.system('echo noise'))\n"
+    )
+    shell("rulvar run noisy.py:noisy --run-id r1 >&-")
+    for file in (project / ".rulvar").iterdir():
+        if file.is_file():
+            assert b"noise\n" not in file.read_bytes()

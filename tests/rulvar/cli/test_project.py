@@ -25,9 +25,12 @@ def write(folder: Path, text: str) -> Path:
 def test_the_nearest_folder_with_a_configuration_is_the_project(tmp_path: Path) -> None:
     write(tmp_path, '[tool.rulvar]\nstore = "outer"\n')
     write(tmp_path / "a" / "b", '[project]\nname = "other"\n')
-    assert find_project(tmp_path / "a" / "b").store == tmp_path / "outer"
+    assert (find_project(tmp_path / "a" / "b").root, find_project(tmp_path / "a" / "b").store) == (
+        tmp_path,
+        "outer",
+    )
     write(tmp_path / "a", '[tool.rulvar]\nstore = "inner"\n')
-    assert find_project(tmp_path / "a" / "b").store == tmp_path / "a" / "inner"
+    assert find_project(tmp_path / "a" / "b").store == "inner"
 
 
 def test_a_table_of_the_lint_alone_makes_no_project(tmp_path: Path) -> None:
@@ -170,10 +173,13 @@ def test_an_engine_is_named_on_the_command_line(rulvar: Rulvar, project: Path, r
     assert (project / "own" / "r1.jsonl").exists()
 
 
-def test_a_look_runs_no_code_of_the_project(rulvar: Rulvar, project: Path) -> None:
+def test_a_look_at_a_store_that_is_named_runs_no_code_of_the_project(rulvar: Rulvar, project: Path) -> None:
     rulvar("run", "flows.py:release", "--arg", "version=1", "--run-id", "r1")
     (project / "rulvar_config.py").write_text("open('ran', 'w').close()\n")
-    write(project, '[tool.rulvar]\nworkflows = ["rulvar_config.py:x"]\nengine = "rulvar_config:engine"\n')
+    write(
+        project,
+        '[tool.rulvar]\nstore = ".rulvar"\nworkflows = ["rulvar_config.py:x"]\nengine = "rulvar_config:engine"\n',
+    )
     for words in (["runs", "ls"], ["runs", "audit", "--repair"], ["inspect", "r1"], ["answer", "r1"],
                   ["answer", "r1", "gate", '{"approved": true}'], ["export", "r1"], ["diff", "r1", "r1"],
                   ["import", "r1.run.json", "--force"]):  # fmt: skip
@@ -199,7 +205,9 @@ def test_code_that_another_user_left_in_a_folder_above_is_not_run(rulvar: Rulvar
 def test_a_store_that_is_not_there_says_what_to_do(rulvar: Rulvar, project: Path) -> None:
     done = rulvar("runs", "ls")
     assert done.code == 2
-    assert "pass --store DIR" in done.err
+    assert "pass --store, or set store in [tool.rulvar]" in done.err
     (project / "rulvar_config.py").write_text("")
-    assert "rulvar_config.py is not run just to look" in rulvar("runs", "ls").err
-    assert "flows.py: not a folder" in rulvar("runs", "ls", "--store", "flows.py").err
+    told = rulvar("runs", "ls").err
+    assert "rulvar_config.py has no 'engine'" in told
+    assert "asked for its store; with --store" in told
+    assert "flows.py: neither a folder nor a SQLite file" in rulvar("runs", "ls", "--store", "flows.py").err

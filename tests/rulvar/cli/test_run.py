@@ -23,6 +23,7 @@ def test_a_run_that_fails_exits_1_and_tells_why(rulvar: Rulvar) -> None:
     done = rulvar("run", "flows.py:boom")
     assert done.code == 1
     assert "it broke" in done.out
+    assert "raised   ValueError at flows.py:15 in boom" in done.out
     assert "Traceback" not in done.out + done.err
 
 
@@ -127,7 +128,7 @@ def test_what_a_workflow_declares_a_text_is_taken_as_one(rulvar: Rulvar, project
         (["--deadline", "soon"], "--deadline 'soon': write a duration"),
         (["--deadline", "2027-01-01T00:00:00"], "a time with a zone"),
         (["--nope"], "unrecognized arguments: --nope"),
-        (["--store", "postgres://x"], "--store 'postgres://x': expected a folder"),
+        (["--store", "mysql://u:secret@x"], "--store: 'mysql://...': expected a folder"),
         (["--store", "flows.py"], "flows.py is a file"),
     ],
 )
@@ -242,3 +243,28 @@ def test_a_deadline_that_has_passed_is_no_run_for_ever(rulvar: Rulvar) -> None:
         rulvar("run", "flows.py:slow", "--deadline", "2020-01-01T00:00Z", "--json").json["status"]
         == "cancelled"
     )
+
+
+def test_a_refused_run_leaves_the_arguments_of_the_run_that_is_there(rulvar: Rulvar) -> None:
+    start = ("run", "flows.py:release", "--run-id", "r1", "--no-input")
+    assert rulvar(*start, "--arg", "version=1").code == 3
+    refused = rulvar(*start, "--arg", "version=2")
+    assert refused.code == 2
+    assert "exists already" in refused.err
+    assert rulvar("answer", "r1", "gate", '{"approved": true}').code == 0
+    resumed = rulvar("resume", "r1", "flows.py:release", "--json")
+    assert resumed.json["value"]["notes"] == "notes for 1"
+
+
+@pytest.mark.parametrize("wrong", [("--budget", "-1"), ("--deadline", "soon")])
+def test_a_run_that_cannot_start_keeps_no_arguments(rulvar: Rulvar, project: Path, wrong: Any) -> None:
+    done = rulvar("run", "flows.py:echo", "--arg", "a=1", "--run-id", "r1", *wrong)
+    assert done.code == 2, done.out
+    assert not list((project / ".rulvar").rglob("*r1*"))
+
+
+def test_whoever_runs_a_body_again_tells_again_where_it_raised(rulvar: Rulvar) -> None:
+    place = {"type": "ValueError", "file": "flows.py", "line": 15, "function": "boom"}
+    for words in (["run", "flows.py:boom", "--run-id", "r1"], ["resume", "r1", "flows.py:boom"],
+                  ["replay", "r1", "flows.py:boom"]):  # fmt: skip
+        assert rulvar(*words, "--json").json["raised"] == place

@@ -46,6 +46,14 @@ def test_help_names_every_verb(look: Rulvar, words: list[str]) -> None:
         assert f"  {verb.name}" in done.out
 
 
+@pytest.mark.parametrize("words", [["cassette", "--help"], ["cassette", "-h"], ["help", "cassette"]])
+def test_help_on_a_group_names_its_verbs_only(look: Rulvar, words: list[str]) -> None:
+    done = look(*words)
+    assert done.code == 0
+    assert "cassette prune" in done.out
+    assert "runs ls" not in done.out
+
+
 def test_without_a_verb_the_help_is_an_error(look: Rulvar) -> None:
     done = look()
     assert done.code == 2
@@ -68,7 +76,8 @@ def test_every_verb_has_help_and_takes_json(look: Rulvar, verb: Any) -> None:
         (["rnu"], "did you mean 'run'?"),
         (["zzz"], "see rulvar --help"),
         (["runs"], "say what: runs ls, runs audit"),
-        (["runs", "zzz"], "say what"),
+        (["runs", "zzz"], "no such verb: 'runs zzz'; there are runs ls, runs audit"),
+        (["cassette", "shwo"], "did you mean 'show'?"),
         (["inspect"], "the following arguments are required: RUN (see rulvar inspect --help)"),
         (["runs", "ls", "extra"], "unrecognized arguments: extra"),
         (["inspect", "r1", "--seq", "x"], "--seq"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -168,3 +169,47 @@ async def test_a_failure_that_a_later_segment_repaired_is_not_paid_again() -> No
     assert (await third.result()).value == ["fine"]
     assert engine.fake.calls == []
     assert (await third.preview()).hits == 1
+
+
+SECRET = "sk-ant-FAKEfakeFAKE0123456789abcdef"
+
+
+def _calls(make: Any) -> Workflow[Any]:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return await make(ctx)
+
+    return define_workflow("w", body)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "edited"),
+    [
+        pytest.param(lambda c: c.agent("old"), lambda c: c.agent(f"new {SECRET}"), id="prompt"),
+        pytest.param(lambda c: c.agent("old"), lambda c: c.agent("x " * 20 + SECRET), id="cut"),
+        pytest.param(lambda c: c.agent("a"), lambda c: c.agent("b", label=SECRET), id="label"),
+        pytest.param(lambda c: c.agent("a", label=SECRET), lambda c: c.agent("b"), id="recorded-label"),
+        pytest.param(lambda c: c.agent("a"), lambda c: c.step(f"get {SECRET}", lambda: 1), id="step"),
+        pytest.param(
+            lambda c: c.step("s", lambda: 1),
+            lambda c: c.step("s", lambda: 1, deps=[{"api_key": "hunter2hunter2"}, SECRET]),
+            id="deps",
+        ),
+        pytest.param(lambda c: c.random(key="a"), lambda c: c.random(key=SECRET), id="random"),
+        pytest.param(lambda c: c.random(key=SECRET), lambda c: c.random(key="b"), id="recorded-random"),
+        pytest.param(lambda c: c.step("s", lambda: 1), lambda c: c.await_external(SECRET), id="wait"),
+    ],
+)
+async def test_a_miss_quotes_no_credential(recorded: Any, edited: Any) -> None:
+    engine = create_test_engine(agents={"*": "x"})
+    run = engine.run(_calls(recorded))
+    await run.result()
+    miss = await miss_of(await engine.store.load(run.run_id), _calls(edited))
+    told = json.dumps(miss.to_wire()) + str(miss)
+    assert SECRET[:16] not in told
+    assert "hunter2" not in told
+
+
+async def test_a_miss_quotes_what_is_no_credential() -> None:
+    engine, run_id = await recorded("old")
+    miss = await miss_of(await engine.store.load(run_id), asks("new"))
+    assert "'new'" in str(miss)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import pydantic
 import pytest
 
-from rulvar import Ctx
+from rulvar import Ctx, define_workflow
 
 
 @dataclass
@@ -123,3 +124,18 @@ async def test_lone_surrogates_and_big_numbers_survive(bench: Any) -> None:
 
     assert (await bench.run(body)).value == value
     assert (await bench.resume()).value == value
+
+
+async def test_a_body_that_returns_what_json_cannot_hold_is_told_where_it_is_written(bench: Any) -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return {"a": [1, {2}]}
+
+    async def around(ctx: Ctx, args: Any) -> Any:
+        return await ctx.workflow(define_workflow("inner", body))
+
+    line = body.__code__.co_firstlineno
+    told = [(await bench.run(each, run_id=each.__name__)).error.message for each in (body, around)]
+    assert re.search(
+        rf"test_values\.py:{line}: workflow 'w' returned\.a\[1\] is of type set; .*sorted", told[0]
+    )
+    assert f"test_values.py:{line}: workflow 'inner' returned.a[1] is of type set" in told[1]

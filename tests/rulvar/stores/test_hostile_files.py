@@ -194,3 +194,18 @@ async def test_a_value_of_another_type_in_the_database_is_a_typed_error(tmp_path
     with pytest.raises(ConfigError, match="run r"):
         await store.load_meta("r")
     await store.close()
+
+
+async def test_a_row_that_holds_another_rows_entry_is_refused(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "runs.db")
+    await store.append("r", [entry(n) for n in range(3)])
+    await store.close()
+    connection = sqlite3.connect(store.path)
+    connection.execute(
+        "UPDATE rulvar_entries SET line = (SELECT line FROM rulvar_entries WHERE seq = 0) WHERE seq = 1"
+    )
+    connection.commit()
+    connection.close()
+    with pytest.raises(JournalOrderViolation, match=r"run r, seq 1.*says seq 0"):
+        await store.load("r")
+    await store.close()

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rulvar.contracts.capabilities import ModelPricing
@@ -20,7 +21,7 @@ from rulvar.testing.cassette_listing import (
 )
 from rulvar.testing.recorder import record
 from rulvar.testing.replayer import replay
-from rulvar.testing.report import CassetteReport, ReplayReport, TestReport
+from rulvar.testing.report import CallReport, CassetteReport, ReplayReport, TestReport
 
 
 @pytest.fixture
@@ -208,13 +209,44 @@ def report_of(root: Path, *tests: tuple[str, str, list[int], list[int]]) -> Repl
     )  # fmt: skip
 
 
-def test_unused_lines_are_those_that_no_test_of_the_report_used(tmp_path: Path) -> None:
+def call_report(**fields: Any) -> CallReport:
+    return CallReport(
+        **{**dict.fromkeys(CallReport.__struct_fields__), "kind": "agent", "scope": "", **fields}
+    )
+
+
+async def test_unused_lines_are_those_that_no_test_of_the_report_used(make: Any, tmp_path: Path) -> None:
+    await make("t.jsonl", ("a", "1"), ("b", "2"), ("c", "3"))
     report = report_of(tmp_path, ("passed", "t.jsonl", [2], [3, 4]), ("passed", "t.jsonl", [4], [2, 3]))
     assert unused_lines(tmp_path / "t.jsonl", report) == [3]
     with pytest.raises(ConfigError, match="no test"):
         unused_lines(tmp_path / "other.jsonl", report)
     with pytest.raises(ConfigError, match="failed"):
         unused_lines(tmp_path / "t.jsonl", report_of(tmp_path, ("failed", "t.jsonl", [2], [3, 4])))
+
+
+async def test_a_cassette_that_changed_since_the_report_is_not_pruned(make: Any, tmp_path: Path) -> None:
+    path = await make("t.jsonl", ("a", "1"), ("b", "2"), ("c", "3"))
+    report = report_of(tmp_path, ("passed", "t.jsonl", [2, 4], [3]))
+    prune_cassette(path, unused_lines(path, report))
+    with pytest.raises(ConfigError, match="has changed since the report"):
+        unused_lines(path, report)
+    await make("t.jsonl", ("d", "4"))  # the same lines, and another row at the last
+    call = call_report(served="hit", cassette="t.jsonl", row=4, request_hash="0" * 64)
+    [test] = report.tests
+    hit = msgspec.structs.replace(report, tests=(msgspec.structs.replace(test, calls=(call,)),))
+    with pytest.raises(ConfigError, match="has changed since the report"):
+        unused_lines(path, hit)
+
+
+async def test_rows_that_a_run_recorded_are_used_by_it(make: Any, tmp_path: Path) -> None:
+    path = await make("t.jsonl", ("a", "1"), ("b", "2"))
+    digest = read_cassette(path).rows[1].request_hash
+    report = report_of(tmp_path, ("passed", "t.jsonl", [2], []), ("passed", "t.jsonl", [2], [3]))
+    call = call_report(served="passthrough", cassette="t.jsonl", row=3, request_hash=digest)
+    first, second = report.tests
+    first = msgspec.structs.replace(first, calls=(call,))
+    assert unused_lines(path, msgspec.structs.replace(report, tests=(first, second))) == []
 
 
 async def test_merging_numbers_repeated_requests_on(kit: Any, make: Any, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from rulvar.contracts.messages import ToolChoice
 from rulvar.contracts.ports.provider import Adapter, served_by
 from rulvar.contracts.stream import Finish, StreamError, TextDelta, ToolCallEnd, ToolCallStart, WireError
 from rulvar.errors import ConfigError, FakeResponderError
-from rulvar.testing.fake import FAKE_MODEL_REF, FakeAdapter, scripted_model
+from rulvar.testing.fake import FAKE_MODEL_REF, FakeAdapter
 from rulvar.testing.responders import FakeCall, fake_tool_calls, fake_wire_error
 
 
@@ -182,7 +182,7 @@ async def test_a_list_of_replies_is_used_in_order_and_the_last_repeats(kit: Any)
 
 
 async def test_a_sequence_is_used_up(kit: Any) -> None:
-    fake = scripted_model(["one", {"n": 2}])
+    fake = FakeAdapter.sequence(["one", {"n": 2}])
     assert text_of(await kit.drain(fake.stream(kit.ask()))) == "one"
     assert fake.remaining == 1
     assert text_of(await kit.drain(fake.stream(kit.ask()))) == '{"n":2}'

@@ -238,3 +238,9 @@ async def test_tools_and_approvals_of_finished_agents_are_dropped() -> None:
     result = await minimize_run(tooled, journal=(store, "r1"), profiles=PROFILES)
     assert [entry.kind for entry in result.run.entries] == ["agent", "agent", "decision"]
     assert KEY.encode() not in lines_of(result)
+
+
+async def test_an_engine_that_cannot_make_the_recorded_calls_is_refused() -> None:
+    store = await recorded()
+    with pytest.raises(ConfigError, match="ends before calls that it recorded: no profile for"):
+        await minimize_run(field, ARGS, journal=(store, "r1"))

@@ -99,7 +99,8 @@ def test_a_miss_is_explained_in_the_failure_section_and_in_the_report(project: P
 
 
 STRICT = """
-import asyncio, socket, urllib.request
+import _socket, asyncio, socket, urllib.request
+from socket import getaddrinfo as imported_before
 import pytest
 from rulvar import Engine
 from rulvar.errors import ConfigError
@@ -125,6 +126,58 @@ def test_live_adapters_are_refused():
         Engine(adapters=[Live()])
 
 
+class Counting(FakeAdapter):
+    def caps(self, model):
+        return super().caps(model)
+
+
+class Disguised(FakeAdapter):
+    def stream(self, request, signal=None):
+        return super().stream(request, signal)
+
+
+def test_a_fake_that_answers_in_a_way_of_its_own_is_refused():
+    Engine(adapters=[Counting()])
+    with pytest.raises(ConfigError, match=r"Disguised.*'stream' of FakeAdapter"):
+        Engine(adapters=[Disguised()])
+    fake = FakeAdapter()
+    fake.stream = Live().stream
+    with pytest.raises(ConfigError, match=r"'stream' of FakeAdapter"):
+        Engine(adapters=[fake])
+
+
+FAR = ("203.0.113.1", 9)
+
+
+@pytest.mark.parametrize("leave", [
+    lambda sock: sock.sendto(b"x", FAR),
+    lambda sock: sock.sendto(b"x", 0, FAR),
+    lambda sock: sock.sendmsg([b"x"], [], 0, FAR),
+    lambda sock: sock.connect(FAR),
+    lambda sock: sock.connect_ex(FAR),
+    lambda sock: _socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(FAR),
+    lambda sock: imported_before("example.invalid", 443),
+    lambda sock: socket.gethostbyname("example.invalid"),
+    lambda sock: socket.gethostbyname_ex("example.invalid"),
+    lambda sock: socket.gethostbyaddr("203.0.113.1"),
+    lambda sock: socket.getnameinfo(FAR, 0),
+    lambda sock: socket.getfqdn("203.0.113.1"),
+])
+def test_there_is_no_other_way_out(leave):
+    with socket.socket(type=socket.SOCK_DGRAM) as sock, pytest.raises(RuntimeError, match="blocked"):
+        leave(sock)
+
+
+def test_datagrams_stay_on_this_machine():
+    with socket.socket(type=socket.SOCK_DGRAM) as here, socket.socket(type=socket.SOCK_DGRAM) as there:
+        here.bind(("127.0.0.1", 0))
+        there.sendmsg([b"x"], [], 0, here.getsockname())
+        assert here.recv(1) == b"x"
+        there.connect(here.getsockname())
+        there.sendmsg([b"y"])
+        assert here.recv(1) == b"y"
+
+
 def test_recording_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="records"):
         Engine(adapters=record(adapters=[FakeAdapter()], cassette=tmp_path / "t.jsonl"))
@@ -147,6 +200,7 @@ def test_other_hosts_are_blocked():
 
 
 async def test_other_hosts_are_blocked_for_asyncio():
+    assert socket.getfqdn() == socket.gethostname()
     for host in ("203.0.113.1", "example.invalid", "2001:db8::1"):
         with pytest.raises(RuntimeError, match="blocked"):
             await asyncio.open_connection(host, 443)
@@ -175,7 +229,65 @@ def test_strict_replay_lets_no_live_call_happen(project: Project) -> None:
     project.write("test_strict.py", STRICT)
     run = project.pytest("--rulvar-replay=strict")
     assert run.returncode == 0, run.stdout
-    assert "7 passed" in run.stdout
+    assert "21 passed" in run.stdout
+
+
+EARLY = """
+import pathlib
+from rulvar import Engine
+from rulvar.testing import FakeAdapter
+
+
+class Live:
+    id = "live"
+    def caps(self, model): return FakeAdapter({"*": "x"}).caps(model)
+    def stream(self, request, signal=None):
+        pathlib.Path(__file__).with_name("WENT-LIVE").touch()
+        return FakeAdapter({"*": "live answer"}).stream(request, signal)
+
+
+ENGINE = Engine(adapters=[Live()], routing={"loop": "live:m"})
+"""
+USES_EARLY = """
+from rulvar import define_workflow
+from MODULE import ENGINE
+
+
+async def body(ctx, args): return await ctx.agent("q")
+
+
+async def test_it():
+    outcome = await ENGINE.run(define_workflow("w", body)).result()
+    assert outcome.status == "ok", outcome.error
+"""
+
+
+def test_strict_replay_refuses_a_live_engine_of_a_conftest(project: Project) -> None:
+    project.write("conftest.py", EARLY)
+    project.write("test_early.py", USES_EARLY.replace("MODULE", "conftest"))
+    run = project.pytest("--rulvar-replay=strict")
+    assert run.returncode != 0
+    assert 'strict replay: adapter "live"' in run.stdout + run.stderr
+    assert not (project.folder / "WENT-LIVE").exists()
+
+
+def test_strict_replay_silences_a_live_engine_that_was_made_before_it_began(project: Project) -> None:
+    project.write("early.py", EARLY)
+    project.write("test_early.py", USES_EARLY.replace("MODULE", "early"))
+    run = project.pytest("-p", "early", "--rulvar-replay=strict", PYTHONPATH=str(project.folder))
+    assert run.returncode == 1, run.stdout
+    assert 'no live call is made here: adapter "live"' in run.stdout
+    assert not (project.folder / "WENT-LIVE").exists()
+
+
+def test_an_engine_that_was_made_before_the_session_began_is_in_the_report(project: Project) -> None:
+    project.write("early.py", EARLY)
+    project.write("test_early.py", USES_EARLY.replace("MODULE", "early"))
+    run = project.pytest("-p", "early", "--rulvar-report=report.json", PYTHONPATH=str(project.folder))
+    assert run.returncode == 0, run.stdout
+    assert [
+        call.served for test in read_report(project.folder / "report.json").tests for call in test.calls
+    ] == ["fake"]
 
 
 def test_strict_replay_and_recording_exclude_each_other(project: Project) -> None:
@@ -297,6 +409,15 @@ def test_every_test_has_a_file_of_its_own_whatever_its_id(project: Project) -> N
     assert len(set(paths)) == 8
     assert {path.parent for path in paths} == {project.folder / "cassettes" / "test_odd"}
     assert all(len(path.name) < 160 for path in paths)
+
+
+def test_a_recording_that_has_no_place_is_kept_and_said_so(project: Project) -> None:
+    project.write("test_two.py", TWO_ENGINES)
+    (project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl").mkdir(parents=True)
+    run = project.pytest("--rulvar-record=all")
+    assert "cannot put the recording in place: Is a directory; it is kept as " in run.stdout, run.stdout
+    kept = project.folder / "cassettes" / "test_two" / "test_two_engines.jsonl.recording"
+    assert len(read_cassette(kept).rows) == 2
 
 
 def test_in_ci_nothing_is_recorded(project: Project) -> None:
@@ -452,7 +573,7 @@ def test_a_run_that_asks_for_nothing_loads_nothing(project: Project) -> None:
 
         def test_plain():
             loaded = {name for name in sys.modules if name.partition(".")[0] in ("rulvar", "msgspec", "orjson")}
-            assert loaded <= {"rulvar", "rulvar.testing", "rulvar.testing.pytest_names", "rulvar.testing.pytest_plugin"}
+            assert loaded <= {"rulvar", "rulvar.lazy_names", "rulvar.testing", "rulvar.testing.pytest_names", "rulvar.testing.pytest_plugin"}
         """,
     )
     run = project.pytest(installed=True)
@@ -474,8 +595,29 @@ def test_a_report_is_plain_json(project: Project) -> None:
     wire = json.loads((project.folder / "report.json").read_text("utf-8"))
     assert set(wire) == {"v", "kind", "createdAt", "rulvar", "root", "mode", "tests"}
     assert set(wire["tests"][0]) == {
-        "nodeId", "file", "line", "outcome", "durationMs", "mode", "message", "cassettes", "calls", "replays", "warnings",
+        "nodeId", "file", "line", "endLine", "digest", "outcome", "durationMs", "mode", "message", "cassettes", "calls", "replays", "warnings",
     }  # fmt: skip
+
+
+def test_a_report_holds_the_extent_and_digest_of_each_test(project: Project) -> None:
+    body = [
+        "    def test_two(self, x):\n",
+        "        text = 'a\\\n",
+        "        b'\n",
+        "\n",
+        "        assert x  # last\n",
+    ]
+    head = [
+        "import pytest\n",
+        "def test_one(): ...\n",
+        "class TestA:\n",
+        "    @pytest.mark.parametrize('x', [1])\n",
+    ]
+    project.write("test_plain.py", "".join([*head, *body, "\n", "VALUE = 1\n"]))
+    project.pytest("--rulvar-report=report.json")
+    one, two = json.loads((project.folder / "report.json").read_text("utf-8"))["tests"]
+    assert (one["line"], one["endLine"], one["digest"]) == (2, 2, site_digest(["def test_one(): ..."]))
+    assert (two["line"], two["endLine"], two["digest"]) == (5, 9, site_digest(body))
 
 
 def test_workers_report_to_their_controller(project: Project) -> None:
@@ -513,7 +655,7 @@ def test_strict_replay_holds_in_workers(project: Project) -> None:
     project.record()
     project.write("test_strict.py", STRICT)
     run = project.pytest("-p", "xdist.plugin", "-n2", "--rulvar-replay=strict")
-    assert "7 passed" in run.stdout, run.stdout + run.stderr
+    assert "21 passed" in run.stdout, run.stdout + run.stderr
 
 
 def test_anyio_runs_the_tests_as_well(project: Project) -> None:
@@ -634,3 +776,27 @@ def test_two_workers_do_not_record_one_cassette_at_a_time(project: Project, tmp_
     assert len(read_cassette(project.folder / "cassettes" / "shared.jsonl").rows) == 1
     left = sorted(path.name for path in (project.folder / "cassettes").iterdir())
     assert left == ["shared.jsonl"]
+
+
+def test_a_run_that_failed_is_told_with_the_line_that_raised(project: Project) -> None:
+    project.write(
+        "test_broken.py",
+        """
+from rulvar import workflow
+from rulvar.testing import create_test_engine
+
+
+@workflow
+async def broken(ctx, args):
+    return {}["missing"]
+
+
+async def test_it():
+    assert (await create_test_engine(agents={}).run(broken, run_id="r1").result()).status == "ok"
+""",
+    )
+    run = project.pytest()
+    assert (
+        "run r1 of 'broken' ended error: error: 'missing'; raised by KeyError at test_broken.py:8 in broken"
+        in run.stdout
+    )

@@ -249,6 +249,42 @@ async def test_a_torn_tail_is_cut_off_before_the_next_row(kit: Any, tape: Path) 
     assert occurrences(tape) == [0, 1]
 
 
+@pytest.mark.parametrize("change", ["removed", "replaced", "cut", "added to"])
+async def test_a_file_that_changes_under_its_recorder_is_refused_before_a_row_is_lost(
+    kit: Any, tape: Path, change: str
+) -> None:
+    adapter = record(adapters=[kit.Adapter([kit.answer(), kit.answer()])], cassette=tape)[0]
+    await kit.drain(adapter.stream(kit.ask()))
+    content = tape.read_bytes()
+    if change in ("removed", "replaced"):
+        tape.unlink()
+    if change != "removed":
+        tape.write_bytes({"replaced": content, "cut": content[:-9], "added to": content + b"\n"}[change])
+    left = tape.read_bytes() if tape.exists() else None
+    with pytest.raises(ConfigError, match="while it was being recorded; record it again"):
+        await kit.drain(adapter.stream(kit.ask()))
+    assert (tape.read_bytes() if tape.exists() else None) == left
+
+
+async def test_the_working_directory_may_change_while_recording(
+    kit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stream = [*kit.answer("b"), kit.finish()]
+    adapter = record(adapters=[kit.Adapter([kit.answer("a"), stream, kit.answer("c")])], cassette="t.jsonl")[
+        0
+    ]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    await kit.drain(adapter.stream(kit.ask()))
+    second, third = adapter.stream(kit.ask()), adapter.stream(kit.ask())
+    while getattr(await anext(second), "type", None) != "finish":
+        pass
+    await kit.drain(third)
+    await kit.drain(second)  # it goes on after its terminal: its row is taken back
+    assert occurrences(tmp_path / "t.jsonl") == [0, 2]
+
+
 async def test_a_missing_newline_is_put_before_the_next_row(kit: Any, tape: Path) -> None:
     adapter = record(adapters=[kit.Adapter([kit.answer()])], cassette=tape)[0]
     await kit.drain(adapter.stream(kit.ask()))

@@ -134,7 +134,10 @@ def test_rows_tell_which_tests_they_serve_and_which_are_left_over(
     assert lenses[0]["command"]["arguments"] == [{"path": str(project.root / "flow.py"), "line": 9}]
     params = {**client.at(uri, 1, 5), "context": {"includeDeclaration": False}}
     places = client.request("textDocument/references", params)
-    assert [(p["uri"], p["range"]["start"]["line"]) for p in places] == [(client.uri("flow.py"), 8)]
+    assert [(p["uri"], p["range"]["start"]["line"]) for p in places] == [
+        (client.uri("flow.py"), 8),
+        (client.uri("test_flow.py"), 3),
+    ]
     text = client.request("textDocument/hover", client.at(uri, 1, 5))["contents"]["value"]
     assert "flow.py:9" in text and "test_replay" in text
 

@@ -80,6 +80,21 @@ def test_the_session_has_the_clients_text(edits: list[Any], encoding: Encoding) 
         assert (document.text.source, document.version) == (source, version)
 
 
+@given(st.lists(EDITS, max_size=4), st.sampled_from(ENCODINGS))
+def test_several_cursors_edit_one_after_the_other(batches: list[list[Any]], encoding: Encoding) -> None:
+    """The changes of one notification count in the text that the changes before them have left."""
+    session = Session(client=Client(encoding=encoding))
+    session.open("file:///a.py", "python", 1, WF)
+    source = WF
+    for version, batch in enumerate(batches, 2):
+        changes = [Change(WF) if edit is None else Change(edit[4], Span(*edit[:4])) for edit in batch]
+        session.change("file:///a.py", version, changes)
+        for edit in batch:
+            source = apply(source, edit, encoding)
+    document = session.document("file:///a.py")
+    assert document is not None and document.text.source == source
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: Any, lsp_class: Any) -> Iterator[Any]:
     root = tmp_path_factory.mktemp("edits")
@@ -91,18 +106,19 @@ def server(tmp_path_factory: Any, lsp_class: Any) -> Iterator[Any]:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(edits=EDITS, ask=st.lists(st.integers(0, 3), max_size=6))
+@given(batches=st.lists(EDITS.filter(bool), max_size=6), ask=st.lists(st.integers(0, 3), max_size=6))
 def test_diagnostics_after_edits_are_those_of_a_fresh_document(
-    server: Any, edits: list[Any], ask: list[int]
+    server: Any, batches: list[list[Any]], ask: list[int]
 ) -> None:
     """Also with requests and cancellations in between, every one of which is answered."""
     server.count += 1
     uri = server.open(f"a{server.count}.py", WF)
     source = WF
     asked = []
-    for version, edit in enumerate(edits, 2):
-        server.change(uri, version, WF if edit is None else edit)
-        source = apply(source, edit, "utf-16")
+    for version, batch in enumerate(batches, 2):
+        server.change(uri, version, *[WF if edit is None else edit for edit in batch])
+        for edit in batch:
+            source = apply(source, edit, "utf-16")
         if version - 2 < len(ask):
             method, params = (
                 ("textDocument/hover", server.at(uri, 6, 12)),
@@ -113,7 +129,7 @@ def test_diagnostics_after_edits_are_those_of_a_fresh_document(
             asked.append(server.start(method, params))
             if version % 2:
                 server.notify("$/cancelRequest", {"id": asked[-1]})
-    last = len(edits) + 1
+    last = len(batches) + 1
     edited = server.diagnostics(uri, last)
     fresh = server.open(f"b{server.count}.py", source)
     assert edited == rewritten(server.diagnostics(fresh), fresh, uri)

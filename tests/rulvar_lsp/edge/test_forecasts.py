@@ -117,13 +117,25 @@ def test_the_fixtures_own_cassettes_count(lsp: Any, static: Path) -> None:
     (static / "conftest.py").unlink()
     (static / "test_flow.py").write_text(
         "from flow import triage\nfrom rulvar import Engine\n\n\n"
-        "async def test_it(rulvar_cassette):\n"
-        '    async with Engine(adapters=rulvar_cassette.adapters(), routing={"loop": "fake:small"}) as engine:\n'
+        "async def test_it(cassette):\n"
+        '    async with Engine(adapters=cassette.adapters(), routing={"loop": "fake:small"}) as engine:\n'
         "        await engine.run(triage, {}).result()\n"
     )
     folder = static / "cassettes" / "test_flow"
     folder.mkdir(parents=True)
     shutil.copy(SAMPLE / "cassettes" / "triage.jsonl", folder / "test_it.jsonl")
+    client = lsp(static)
+    client.initialize()
+    assert labels(client, client.open("flow.py"))[7] == "will hit row 2"
+
+
+def test_a_cassette_that_a_marker_names_counts(lsp: Any, static: Path) -> None:
+    (static / "cassettes" / "triage.jsonl").rename(static / "cassettes" / "named.jsonl")
+    (static / "conftest.py").unlink()
+    (static / "test_flow.py").write_text(
+        "import pytest\nfrom flow import triage\n\nROUTING = {'loop': 'fake:small'}\n\n\n"
+        "@pytest.mark.rulvar_cassette('named')\nasync def test_it(cassette):\n    assert triage\n"
+    )
     client = lsp(static)
     client.initialize()
     assert labels(client, client.open("flow.py"))[7] == "will hit row 2"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rulvar_lsp.edge.server import RulvarServer
-from rulvar_lsp.edge.transport import Inbox, read_message
+from rulvar_lsp.edge.transport import Inbox, MessageReader
 
 Start = Callable[..., Any]
 WF = """from datetime import datetime
@@ -372,7 +372,7 @@ def _offline(*messages: dict[str, Any]) -> tuple[Any, Callable[[], list[dict[str
 
     def sent() -> list[dict[str, Any]]:
         stream = io.BytesIO(out.getvalue())
-        return [m for m in iter(lambda: read_message(stream), None) if isinstance(m, dict)]
+        return [m for m in iter(MessageReader(stream).next, None) if isinstance(m, dict)]
 
     return protocol, sent
 

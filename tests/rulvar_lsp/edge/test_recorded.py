@@ -278,6 +278,29 @@ def test_an_edited_test_no_longer_failed(lsp: Start, project: Any) -> None:
     assert "stale: failed: 1 hit, 1 miss" in titles
 
 
+def test_a_result_belongs_to_the_lines_of_its_test_wherever_they_stand(
+    lsp: Any, project: Any, digest_of: Any
+) -> None:
+    lines = (project.root / "test_flow.py").read_text().split("\n")
+    extent = {"line": 4, "endLine": 5, "digest": digest_of(lines[3:5])}
+    project.report(project.test(outcome="failed", message="AssertionError", **extent))
+    client = lsp(project.root)
+    client.initialize()
+    uri = client.open("test_flow.py")
+
+    def titles() -> list[str]:
+        found = client.request("textDocument/codeLens", client.doc(uri))
+        return [x["command"]["title"] for x in found if x["command"]["command"] == "rulvar.showResult"]
+
+    assert titles() == ["failed: 1 hit, 1 miss"]
+    client.change(uri, 2, (0, 0, 0, 0, "# a line above\n\n"))
+    assert titles() == ["failed: 1 hit, 1 miss"]
+    assert [d["code"] for d in client.diagnostics(uri, 2)] == ["replay-failed"]
+    client.change(uri, 3, (6, 4, 6, 4, "assert 1; "))
+    assert titles() == ["stale: failed: 1 hit, 1 miss"]
+    assert client.diagnostics(uri, 3) == []
+
+
 def test_settings_switch_hints_and_lenses_off(lsp: Start, project: Any, push_capabilities: Any) -> None:
     project.report(project.test())
     client = lsp(project.root)

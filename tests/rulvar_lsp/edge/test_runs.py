@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -241,12 +243,52 @@ def test_an_interpreter_that_cannot_be_started_is_named(ready: Any, project: Any
     assert "/no/such/python cannot be started" in result["summary"]
 
 
-def test_children_are_gone_when_the_server_is(ready: Any, project: Any) -> None:
-    project.write(
-        "test_flow.py",
-        "import os, time\n\n\ndef test_replay():\n"
-        "    open('child', 'w').write(str(os.getpid()))\n    time.sleep(60)\n",
+@pytest.mark.parametrize("warm", [True, False])
+def test_an_interpreter_without_pytest_is_named(ready: Any, project: Any, tmp_path: Path, warm: bool) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    client = ready(interpreter=python, warmRunner=warm)
+    result = client.answer(run(client, client.open("test_flow.py"), "test_replay"), 20)["result"]
+    assert (result["status"], result["summary"]) == (
+        "error",
+        f"pytest is not installed for {python}; install it or set rulvar.interpreter",
     )
+
+
+HANGING = (
+    "import os, time\n\n\ndef test_replay():\n"
+    "    open('child', 'w').write(str(os.getpid()))\n    time.sleep(60)\n"
+)
+
+
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_a_server_that_is_told_to_end_takes_its_children_along(
+    ready: Any, project: Any, warm: bool, number: signal.Signals, status: int
+) -> None:
+    project.write("test_flow.py", HANGING)
+    client = ready(warmRunner=warm)
+    run(client, client.open("test_flow.py"), "test_replay")
+    child = _wait_for(project.root / "child")
+    client.process.send_signal(number)
+    assert client.process.wait(5) == status
+    assert _is_gone(int(child))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's end")
+def test_a_test_ends_with_a_server_that_was_killed(ready: Any, project: Any) -> None:
+    project.write("test_flow.py", HANGING)
+    client = ready()
+    run(client, client.open("test_flow.py"), "test_replay")
+    child = _wait_for(project.root / "child")
+    client.process.kill()
+    assert _is_gone(int(child))
+
+
+def test_children_are_gone_when_the_server_is(ready: Any, project: Any) -> None:
+    project.write("test_flow.py", HANGING)
     client = ready()
     uri = client.open("test_flow.py")
     run(client, uri, "test_replay")

@@ -190,7 +190,12 @@ SAME_TYPE: Final = {
 }
 
 
-MEMBERS: Final = {"google.genai.Client.aio": "google.genai.Client"}
+MEMBERS: Final = {
+    "google.genai.Client.aio": "google.genai.Client",
+    "requests.Response.content": "builtins.bytes",
+    "httpx.Response.content": "builtins.bytes",
+    "urllib3.Response.data": "builtins.bytes",
+}
 
 
 ELEMENTS: Final = {"pymongo.MongoClient": "pymongo.MongoClient"}

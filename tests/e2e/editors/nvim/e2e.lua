@@ -130,6 +130,16 @@ vim.api.nvim_buf_set_lines(flow, 10, 11, false, { '        f"Write a short answe
 step("stale", function() return hints() == "hit 6845ea #0|stale: miss 2eaccc" end)
 step("miss_gone", function() return not has(flow, "replay-miss") end)
 
+-- what calls will be served, before anything of this file has run; recording where it is trusted
+vim.cmd.edit((vim.env.RULVAR_FILE:gsub("flow%.py$", "static.py")))
+flow = vim.api.nvim_get_current_buf()
+step("forecast", function() return hints() == "will hit row 2|will miss" end)
+vim.cmd.edit((vim.env.RULVAR_TEST:gsub("test_flow%.py$", "test_static.py")))
+tests = vim.api.nvim_get_current_buf()
+step("record", function()
+  return vim.iter(vim.lsp.codelens.get(tests)):any(function(l) return l.command.title == "Record" end)
+end)
+
 vim.cmd("checkhealth rulvar")
 out.health = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n")
 out.ok.health = out.health:find("ERROR", 1, true) == nil and out.health:find("ready", 1, true) ~= nil

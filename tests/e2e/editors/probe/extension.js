@@ -66,6 +66,15 @@ async function probe() {
   await until("cassette findings", () => codes(tape).length);
   seen.cassette = codes(tape);
 
+  // what calls will be served, before anything of this file has run; recording where it is trusted
+  const folder = (name) => vscode.Uri.joinPath(flow, "..", name);
+  await vscode.workspace.openTextDocument(folder("static.py"));
+  const expected = () => execute("vscode.executeInlayHintProvider", folder("static.py"), new vscode.Range(0, 0, 99, 0));
+  seen.forecast = (await until("forecast", async () => { const h = await expected(); return h.length === 2 && h; })).map((h) => h.label);
+  await vscode.workspace.openTextDocument(folder("test_static.py"));
+  seen.record = (await until("record lens", async () =>
+    (await execute("vscode.executeCodeLensProvider", folder("test_static.py"), 10)).find((lens) => lens.command?.title === "Record"))).command.command;
+
   // an unsaved buffer is checked; a notebook cell and a git: document are left alone
   const untitled = await vscode.workspace.openTextDocument({ language: "python", content: document.getText() });
   await until("untitled", () => codes(untitled.uri).length);

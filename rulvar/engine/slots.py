@@ -1,0 +1,46 @@
+"""How many model calls may be under way at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from rulvar.contracts.ports.limits import CallLimiter
+from rulvar.errors import ConfigError
+
+__all__ = ["CallSlots"]
+
+
+class CallSlots:
+    """Bounds the model calls of one engine, here and, with a limiter, over many processes.
+
+    Raises:
+        ConfigError: ``concurrency`` is neither None nor an integer from 1 up.
+    """
+
+    def __init__(self, concurrency: int | None, limiter: CallLimiter | None) -> None:
+        self._here = None if concurrency is None else asyncio.Semaphore(_checked(concurrency))
+        self._limiter = limiter
+
+    @contextlib.asynccontextmanager
+    async def hold(self, adapter_id: str) -> AsyncIterator[None]:
+        """Hold one slot, here and at the provider."""
+        if self._here is None and self._limiter is None:
+            yield
+            return
+        async with contextlib.AsyncExitStack() as stack:
+            if self._here is not None:
+                await stack.enter_async_context(self._here)
+            if self._limiter is not None:
+                await stack.enter_async_context(self._limiter.slot(adapter_id))
+            yield
+
+
+def _checked(concurrency: int) -> int:
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
+        raise ConfigError(
+            f"concurrency={concurrency!r}: expected an integer from 1 up, or None",
+            data={"field": "concurrency"},
+        )
+    return concurrency

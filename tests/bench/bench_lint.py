@@ -1,0 +1,249 @@
+"""The lint beside ruff, Fixit and flake8-async on the same files: `python tests/bench/bench_lint.py [--quick]`.
+
+Three corpora are made: workflow code only, ordinary code with a few workflow files in it (the standard library of
+the running Python, copied), and workflow code that doubles, for growth. Times are CPU seconds of whole processes,
+their children included, best of `--rounds`; `ast floor` parses every file and walks its tree once. Peak memory is
+that of the largest process. Fixit and flake8-async run when they are installed in `.cache/bench`
+(`.cache/bench/bin/python -m pip install fixit flake8-async`); they are slow, so `--quick` leaves them out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PEERS = ROOT / ".cache" / "bench" / "bin"
+RULES = Path(__file__).parent / "peers" / "fixit_rules"
+HERE = Path(sys.executable).parent
+FLOOR = """
+import ast, os, sys
+for folder, _, names in os.walk(sys.argv[1]):
+    for name in names:
+        if name.endswith(".py"):
+            with open(os.path.join(folder, name), "rb") as file:
+                try:
+                    for node in ast.walk(ast.parse(file.read())): pass
+                except (SyntaxError, ValueError): pass
+"""
+HEAD = '''"""Module {n}."""
+import os
+import random
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from rulvar import Ctx, workflow
+
+
+@dataclass
+class Order{n}:
+    name: str
+    total: int = 0
+
+    def label(self) -> str:
+        return f"{{self.name}}-{{self.total}}"
+
+
+def score(order: Order{n}, weights: dict[str, int]) -> int:
+    found = sum(weights.get(key, 0) for key in sorted(weights))
+    return found + order.total
+'''
+BODY = '''
+
+async def ask_{k}(ctx: Ctx, order: Order{n}, hints: list[str]) -> dict:
+    """Ask about an order."""
+    notes = [hint.strip() for hint in hints if hint and len(hint) > {k}]
+    text = "\\n".join(notes)
+    if not notes:
+        return await ctx.agent(f"Describe {{order.label()}}", label="describe-{k}")
+    return await ctx.agent(f"Judge {{order.name}} by: {{text}}", label="judge-{k}")
+
+
+@workflow(name="flow-{n}-{k}")
+async def flow_{k}(ctx: Ctx, args: dict) -> dict:
+    order = Order{n}(args["name"], args.get("total", 0))
+    weights = {{"a": {k}, "b": 2}}
+    started = {hazard}
+    parts = []
+    for index, item in enumerate(args["items"]):
+        try:
+            part = await ctx.step(f"load-{{index}}", lambda item=item: score(item, weights), deps=[index])
+        except ValueError as err:
+            ctx.log("warn", f"{{index}}: {{err}}")
+            continue
+        parts.append(part)
+    drafts = await ctx.parallel([lambda p=p: ask_{k}(ctx, order, [str(p)]) for p in parts])
+    if any(draft.get("bad") for draft in drafts):
+        answer = await ctx.await_external(f"review-{{order.name}}")
+        return {{"answer": answer, "started": str(started)}}
+    return {{"drafts": drafts, "score": score(order, weights)}}
+'''
+HAZARDS = (
+    "time.time()",
+    "random.random()",
+    "uuid.uuid4()",
+    "os.getenv('A')",
+    "datetime.now()",
+    "3",
+    "ctx.now()",
+)
+
+
+def workflows(folder: Path, files: int, functions: int = 15) -> Path:
+    """So many files of about 500 lines that are all workflow code."""
+    folder.mkdir(parents=True)
+    for n in range(files):
+        bodies = [BODY.format(n=n, k=k, hazard=HAZARDS[(n + k) % len(HAZARDS)]) for k in range(functions)]
+        (folder / f"flow_{n}.py").write_text(HEAD.format(n=n) + "".join(bodies))
+    (folder / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    return folder
+
+
+def ordinary(folder: Path) -> Path:
+    """The standard library, with five workflow files in it."""
+    source = Path(sysconfig.get_path("stdlib"))
+    shutil.copytree(
+        source, folder / "code", ignore=shutil.ignore_patterns("site-packages", "__pycache__", "test")
+    )
+    workflows(folder / "flows", 5)
+    (folder / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    return folder
+
+
+def size(folder: Path) -> tuple[int, int]:
+    texts = [path.read_bytes() for path in folder.rglob("*.py")]
+    return len(texts), sum(text.count(b"\n") for text in texts)
+
+
+def run(command: list[str], folder: Path) -> tuple[float, float, float]:
+    """CPU seconds, wall seconds and peak MiB of one process and its children."""
+    start = time.perf_counter()
+    child = os.fork()
+    if not child:
+        os.chdir(folder)
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        os.execvp(command[0], command)
+    _, _, usage = os.wait4(child, 0)
+    return usage.ru_utime + usage.ru_stime, time.perf_counter() - start, usage.ru_maxrss / 1024
+
+
+def best(command: list[str], folder: Path, rounds: int) -> tuple[float, float, float]:
+    found = [run(command, folder) for _ in range(rounds)]
+    return min(f[0] for f in found), min(f[1] for f in found), max(f[2] for f in found)
+
+
+def show(name: str, figures: tuple[float, float, float], reference: float = 0.0) -> None:
+    cpu, wall, memory = figures
+    ratio = f"{cpu / reference:8.2f}x" if reference else " " * 9
+    print(f"  {name:24} cpu {cpu:8.3f} s {ratio}   wall {wall:8.3f} s   peak {memory:6.1f} MiB", flush=True)
+
+
+def compare(folder: Path, rounds: int, slow: bool) -> None:
+    files, lines = size(folder)
+    print(f"{folder.name}: {files} files, {lines} lines (ratios to the ast floor)")
+    lint = [str(HERE / "rulvar-lint"), "-q"]
+    ruff = [str(HERE / "ruff"), "check", "-q", "--isolated", "--select", "DTZ,S311,ASYNC"]
+    floor = best([sys.executable, "-c", FLOOR, "."], folder, rounds)
+    show("ast floor", floor, floor[0])
+    show("rulvar-lint cold", best([*lint, "--no-cache"], folder, rounds), floor[0])
+    show("rulvar-lint cold, -j1", best([*lint, "--no-cache", "-j", "1"], folder, rounds), floor[0])
+    run(lint, folder)
+    show("rulvar-lint warm", best(lint, folder, rounds + 2), floor[0])
+    show("ruff cold", best([*ruff, "--no-cache"], folder, rounds), floor[0])
+    run(ruff, folder)
+    show("ruff warm", best(ruff, folder, rounds + 2), floor[0])
+    if not slow:
+        return
+    if (PEERS / "fixit").exists():
+        shutil.copytree(RULES, folder / "fixit_rules", dirs_exist_ok=True)
+        enable = 'root = true\nenable = [".fixit_rules.clocks"]\ndisable = ["fixit.rules"]\n'
+        (folder / "fixit.toml").write_text(f"[tool.fixit]\n{enable}")
+        fixit = [str(PEERS / "fixit"), "--config-file", "fixit.toml", "--quiet", "lint", "."]
+        show("fixit, one rule", run(fixit, folder), floor[0])
+    if (PEERS / "flake8").exists():
+        show(
+            "flake8-async",
+            run([str(PEERS / "flake8"), "--isolated", "--select=ASYNC", "."], folder),
+            floor[0],
+        )
+
+
+def growth(scratch: Path, rounds: int) -> None:
+    print("growth, -j1 (seconds per 1,000 lines should stay the same)")
+    for files in (25, 50, 100, 200):
+        folder = workflows(scratch / f"grow-{files}", files)
+        cpu, _, memory = best([str(HERE / "rulvar-lint"), "-q", "--no-cache", "-j", "1"], folder, rounds)
+        lines = size(folder)[1]
+        print(
+            f"  {files:4} files {lines:7} lines  {cpu:7.2f} s  {cpu / lines * 1e6:6.1f} us/line  {memory:6.1f} MiB"
+        )
+    for functions in (30, 60, 120, 240):
+        folder = workflows(scratch / f"long-{functions}", 1, functions)
+        cpu, _, memory = best([str(HERE / "rulvar-lint"), "-q", "--no-cache", "-j", "1"], folder, rounds)
+        lines = size(folder)[1]
+        print(
+            f"  one file {lines:9} lines  {cpu:7.2f} s  {cpu / lines * 1e6:6.1f} us/line  {memory:6.1f} MiB"
+        )
+
+
+def start(scratch: Path, rounds: int) -> None:
+    print("start")
+    floor = best([sys.executable, "-c", "pass"], scratch, rounds + 8)
+    show("python -c pass", floor, floor[0])
+    show(
+        "rulvar-lint --version", best([str(HERE / "rulvar-lint"), "--version"], scratch, rounds + 8), floor[0]
+    )
+
+
+def edits(scratch: Path) -> None:
+    """Re-lint after an edit within one line, in a warm process."""
+    from rulvar_lint import Project
+
+    print("re-lint after a one-line edit, warm process (CPU ms: median, worst of 40)")
+    for functions in (30, 150):
+        folder = workflows(scratch / f"edit-{functions}", 1, functions)
+        path = folder / "flow_0.py"
+        text = path.read_text()
+        project = Project(folder)
+        project.set_text("flow_0.py", text)
+        project.check_file("flow_0.py")
+        figures = []
+        for n in range(40):
+            begin = time.process_time()
+            project.set_text("flow_0.py", text.replace("continue", f"continue  # {n}", 1 + n % functions))
+            project.check_file("flow_0.py")
+            figures.append((time.process_time() - begin) * 1000)
+        lines = text.count("\n")
+        print(f"  {lines:6} lines  {statistics.median(figures):7.1f} {max(figures):7.1f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--files", type=int, default=200)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the files, and no slow peers")
+    args = parser.parse_args()
+    files = args.files // 10 if args.quick else args.files
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors, Python {sys.version.split()[0]}")
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        start(scratch, args.rounds)
+        edits(scratch)
+        compare(workflows(scratch / "workflows", files), args.rounds, slow=not args.quick)
+        compare(ordinary(scratch / "ordinary"), args.rounds, slow=False)
+        growth(scratch, 1 if args.quick else args.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Request bodies beyond the vectors: options, schemas, images, ids."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from providers import PROVIDERS, Provider
+
+from rulvar import ChatRequest, Msg, TextPart, ToolContract
+from rulvar.adapters.anthropic import AnthropicAdapter
+from rulvar.adapters.call_ids import KEPT, CallIds
+from rulvar.adapters.compatible import openai_compatible
+from rulvar.adapters.openai import OpenAIAdapter
+from rulvar.contracts.messages import ImagePart
+from rulvar.errors import ConfigError
+from rulvar.testing.samples import sample_pdf, sample_png
+
+every = pytest.mark.parametrize("provider", PROVIDERS, ids=[item.name for item in PROVIDERS])
+STRICT = {
+    "type": "object",
+    "properties": {"minimum": {"type": "integer", "minimum": 3, "description": "d"}},
+    "required": ["minimum"],
+    "additionalProperties": False,
+}
+
+
+def ask(model: str, **fields: Any) -> ChatRequest:
+    return ChatRequest(model=model, messages=(Msg.text("user", "hi"),), **fields)
+
+
+@every
+def test_building_a_request_needs_no_network_and_changes_nothing(provider: Provider) -> None:
+    request = ask(provider.model, tools=(ToolContract(name="t", description="d", parameters=STRICT),))
+    before = request.to_wire()
+    first, second = provider.adapter().build_request(request), provider.adapter().build_request(before)
+    assert first == second
+    assert request.to_wire() == before
+
+
+@every
+def test_a_closed_schema_makes_a_strict_tool(provider: Provider) -> None:
+    open_schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    tools = (
+        ToolContract(name="closed", description="d", parameters=STRICT),
+        ToolContract(name="open", description="d", parameters=open_schema),
+    )
+    sent = provider.adapter().build_request(ask(provider.model, tools=tools))["tools"]
+    flat = [tool.get("function", tool) for tool in sent]
+    assert [bool(tool.get("strict")) for tool in flat] == [True, False]
+
+
+def test_constrained_decoding_is_spared_the_bounds_that_it_refuses_but_not_properties_of_their_names() -> (
+    None
+):
+    adapter = AnthropicAdapter(api_key="k")
+    body = adapter.build_request(ask("claude-sonnet-5", schema=STRICT))
+    sent = body["output_config"]["format"]["schema"]["properties"]
+    assert sent == {"minimum": {"type": "integer", "description": "d"}}
+    assert STRICT["properties"]["minimum"]["minimum"] == 3  # type: ignore[index]
+
+
+@every
+def test_images_are_sent_as_each_provider_takes_them(provider: Provider) -> None:
+    parts = (ImagePart(media_type="image/png", data=sample_png()), TextPart(text="what?"))
+    request = ChatRequest(model=provider.model, messages=(Msg(role="user", parts=parts),))
+    body = provider.said(provider.adapter().build_request(request))
+    assert "iVBORw0KGgo" in body  # the base64 of a PNG's signature
+    linked = ImagePart(media_type="image/png", data="https://example.org/a.png")
+    request = ChatRequest(model=provider.model, messages=(Msg(role="user", parts=(linked,)),))
+    assert "https://example.org/a.png" in provider.said(provider.adapter().build_request(request))
+    wired = ChatRequest.from_wire(
+        ChatRequest(model=provider.model, messages=(Msg(role="user", parts=parts),)).to_wire()
+    )
+    assert provider.said(provider.adapter().build_request(wired)) == body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        sample_pdf(),
+        f"data:application/pdf;base64,{base64.b64encode(sample_pdf()).decode()}",
+        base64.b64encode(sample_pdf()).decode(),
+    ],
+)
+def test_a_pdf_is_sent_as_the_document_that_each_provider_takes(data: Any) -> None:
+    text = base64.b64encode(sample_pdf()).decode()
+    part = ImagePart(media_type="application/pdf", data=data)
+
+    def content(adapter: Any, at: str) -> Any:
+        request = ChatRequest(model="m", messages=(Msg(role="user", parts=(part,)),))
+        return adapter.build_request(request)[at][-1]["content"]
+
+    assert content(AnthropicAdapter(api_key="k"), "messages") == [
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": text}}
+    ]
+    address = f"data:application/pdf;base64,{text}"
+    assert content(OpenAIAdapter(api_key="k"), "input") == [
+        {"type": "input_file", "filename": "document.pdf", "file_data": address}
+    ]
+    assert content(openai_compatible("c", "http://c.test/v1"), "messages") == [
+        {"type": "file", "file": {"filename": "document.pdf", "file_data": address}}
+    ]
+
+
+@every
+def test_an_image_as_a_data_address_is_sent_as_each_provider_takes_it(provider: Provider) -> None:
+    text = base64.b64encode(sample_png()).decode()
+    part = ImagePart(media_type="image/png", data=f"data:image/png;base64,{text}")
+    request = ChatRequest(model=provider.model, messages=(Msg(role="user", parts=(part,)),))
+    body = provider.said(provider.adapter().build_request(request))
+    assert body.count(text) == 1
+    assert ("data:image/png;base64," in body) is (provider.name != "anthropic")
+
+
+@every
+def test_an_image_of_neither_bytes_nor_text_is_refused(provider: Provider) -> None:
+    bad = ImagePart(media_type="image/png", data=7)
+    request = ChatRequest(model=provider.model, messages=(Msg(role="user", parts=(bad,)),))
+    with pytest.raises(ConfigError, match="image part"):
+        provider.adapter().build_request(request)
+
+
+def test_a_cache_hint_marks_at_most_four_places_the_deepest() -> None:
+    messages = tuple(Msg.text("user", str(n)) for n in range(6))
+    hint = {"breakpoints": [{"after": {"messageIndex": n}} for n in range(6)]}
+    body = AnthropicAdapter(api_key="k").build_request(
+        ChatRequest(model="claude-sonnet-5", messages=messages, cache_hint=hint)
+    )
+    marked = [
+        index for index, message in enumerate(body["messages"]) if "cache_control" in message["content"][-1]
+    ]
+    assert marked == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "hint", [{"breakpoints": [{"after": {"messageIndex": 99}}]}, {"breakpoints": []}, {}]
+)
+def test_a_cache_hint_that_points_at_nothing_marks_nothing(hint: dict[str, Any]) -> None:
+    body = AnthropicAdapter(api_key="k").build_request(ask("claude-sonnet-5", cache_hint=hint))
+    assert "cache_control" not in str(body)
+
+
+def test_models_that_do_not_think_by_themselves_are_not_asked_to() -> None:
+    adapter = AnthropicAdapter(api_key="k")
+    assert "thinking" not in adapter.build_request(ask("claude-haiku-4-5-20251001"))
+    options = {"anthropic": {"thinking": {"type": "enabled", "budget_tokens": 1024}}}
+    body = adapter.build_request(ask("claude-haiku-4-5", provider_options=options))
+    assert body["thinking"] == {"type": "enabled", "budget_tokens": 1024}
+
+
+def test_the_effort_of_an_endpoint_is_sent_when_its_model_has_one() -> None:
+    adapter = openai_compatible("vllm", "http://127.0.0.1:1/v1", caps={"reasoning_efforts": ["low", "high"]})
+    assert adapter.build_request(ask("m", effort="high"))["reasoning_effort"] == "high"
+    assert "reasoning_effort" not in adapter.build_request(ask("m", effort="max"))
+
+
+def test_options_stand_under_the_adapters_own_id() -> None:
+    adapter = openai_compatible("vllm", "http://127.0.0.1:1/v1")
+    body = adapter.build_request(
+        ask("m", provider_options={"vllm": {"seed": 7, "model": "x"}, "openai": {"seed": 8}})
+    )
+    assert (body["seed"], body["model"]) == (7, "m")
+
+
+def test_call_ids_find_each_other_and_strange_ones_get_a_prefix() -> None:
+    ids = CallIds("call_")
+    ours = ids.begin("theirs")
+    assert ids.theirs(ours) == "theirs"
+    assert ids.theirs("01STRANGE") == "call_01STRANGE"
+
+
+def test_a_call_id_that_comes_twice_stands_for_two_calls() -> None:
+    ids = CallIds("call_")
+    first, second, nameless = ids.begin("call_0"), ids.begin("call_0"), ids.begin()
+    assert ids.theirs(first) == "call_0"
+    assert ids.theirs(second) == f"call_{second}"
+    assert ids.theirs(nameless) == f"call_{nameless}"
+    assert len({first, second, nameless}) == 3
+
+
+def test_call_ids_of_long_ago_are_forgotten() -> None:
+    ids = CallIds("call_")
+    first = ids.begin("call-0")
+    for number in range(KEPT):
+        ids.begin(f"more-{number}")
+    assert ids.theirs(first) == f"call_{first}"
+    assert len(ids._ours) == len(ids._theirs) == KEPT
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: AnthropicAdapter(api_key="k", id="a:b"),
+        lambda: OpenAIAdapter(api_key="k", id=""),
+        lambda: openai_compatible("local", ""),
+        lambda: openai_compatible("local", "localhost:11434/v1"),
+        lambda: OpenAIAdapter(api_key="k", base_url="gateway.example/v1"),
+        lambda: AnthropicAdapter(api_key="k", base_url=""),
+        lambda: openai_compatible("local", "http://127.0.0.1:1/v1", caps={"nosuch": 1}),
+        lambda: OpenAIAdapter(api_key="k", models={"m": {"context_window": "wide"}}),
+    ],
+)
+def test_a_wrong_option_is_named(make: Any) -> None:
+    with pytest.raises(ConfigError, match=r"id|base_url|nosuch|contextWindow"):
+        make()

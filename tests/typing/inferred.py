@@ -1,0 +1,129 @@
+"""What a type checker infers of rulvar's surface; held by ``test_typing.py``, never run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, TypedDict, assert_type
+
+from pydantic import BaseModel
+
+from rulvar import (
+    Agent,
+    AgentResult,
+    Ctx,
+    Engine,
+    Outcome,
+    ResumeHandle,
+    RunHandle,
+    Settled,
+    Tool,
+    Workflow,
+    agent_as_tool,
+    tool,
+    workflow,
+)
+from rulvar.testing import ScriptedModel, create_test_engine, scripted_model
+
+
+class Verdict(BaseModel):
+    passed: bool
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Named(TypedDict):
+    name: str
+
+
+@tool
+def lookup(order_id: str, limit: int = 5) -> dict[str, str]:
+    """Look an order up."""
+    return {"status": order_id}
+
+
+@tool(id="orders.count", effects="read")
+async def count(order_id: str) -> int:
+    """Count."""
+    return len(order_id)
+
+
+@workflow
+async def plain(ctx: Ctx, args: Any) -> list[str]:
+    return ["a"]
+
+
+@workflow(name="named", args=Verdict)
+async def named(ctx: Ctx, args: Verdict) -> dict[str, int]:
+    return {"n": 1}
+
+
+async def check_agents(ctx: Ctx) -> None:
+    assert_type(await ctx.agent("?", schema=Verdict), Verdict)
+    assert_type(await ctx.agent("?", schema=Point), Point)
+    assert_type(await ctx.agent("?", schema=Named), Named)
+    assert_type(await ctx.agent("?", schema=Verdict, agent_type="judge", label="x", tools=[lookup]), Verdict)
+    assert_type(await ctx.agent("?", schema=Verdict, on_error="null"), Verdict | None)
+    assert_type(await ctx.agent("?", schema=Verdict, result="full"), AgentResult[Verdict])
+    assert_type((await ctx.agent("?", schema=Verdict, result="full")).output, Verdict | None)
+    assert_type(await ctx.agent("?", result="full"), AgentResult[Any])
+    assert_type(await ctx.agent("?", schema={"type": "object"}), Any)
+    assert_type(await ctx.agent("?"), Any)
+
+
+async def check_tools(ctx: Ctx) -> None:
+    assert_type(lookup("A1", limit=2), dict[str, str])
+    assert_type(count("A1").__await__, Any)  # type: ignore[assert-type]
+    assert_type(await count("A1"), int)
+    assert_type(await ctx.call_tool(lookup, {"order_id": "A1"}), dict[str, str])
+    assert_type(await ctx.call_tool(count, {"order_id": "A1"}), int)
+    assert_type(await ctx.call_tool("orders.lookup"), Any)
+    lookup(1)  # type: ignore[arg-type]
+    unparametrized: Tool = lookup
+    del unparametrized
+
+
+async def check_workflows(ctx: Ctx) -> None:
+    assert_type(plain, Workflow[list[str]])
+    assert_type(named, Workflow[dict[str, int]])
+    assert_type(await ctx.workflow(plain), list[str])
+    assert_type(await ctx.workflow(named, {"passed": True}), dict[str, int])
+    assert_type(await ctx.workflow("by name"), Any)
+    assert_type(await ctx.step("s", lambda: 3), int)
+    assert_type(await ctx.step("s", lambda: Point(1), returns=Point), Point)
+    assert_type(await ctx.parallel([lambda: ctx.workflow(plain)]), list[list[str]])
+    assert_type(await ctx.parallel([lambda: ctx.workflow(plain)], settle=True), list[Settled])
+
+
+async def check_runs() -> None:
+    async with Engine(workflows=[plain]) as engine:
+        handle = engine.run(plain)
+        assert_type(handle, RunHandle[list[str]])
+        outcome = await handle.result()
+        assert_type(outcome, Outcome[list[str]])
+        assert_type(outcome.value, list[str] | None)
+        assert_type(await handle.outcome, Outcome[list[str]])
+        assert_type(engine.resume("id", named), ResumeHandle[dict[str, int]])
+        assert_type(await engine.run("plain").result(), Outcome[Any])
+        unparametrized: Outcome = outcome
+        del unparametrized
+
+
+async def check_agent_values() -> None:
+    model = scripted_model(["x"])
+    assert_type(model, ScriptedModel)
+    judge: Agent[dict[str, bool]] = Agent(id="judge", model=model, output=Verdict)
+    async with create_test_engine() as engine:
+        outcome = await engine.run(judge, "?").result()
+        assert_type(outcome.value, dict[str, bool] | None)
+    untyped = Agent(id="judge", model=model, output=Verdict)
+    assert_type(untyped, Agent[Any])
+    assert_type(agent_as_tool(judge), Tool)
+
+
+def check_bodies() -> None:
+    body: Awaitable[list[str]] = plain(None, None)
+    del body
