@@ -35,6 +35,9 @@ from rulvar.tools.injection import Injected
 
 __all__ = ["MachineRun"]
 
+_TURNS = 64
+"""After that many transitions others have a turn."""
+
 
 class MachineRun:
     """One machine in one execution segment.
@@ -84,13 +87,16 @@ class MachineRun:
         Raises:
             TransitionError: a transition failed for good, or until somebody answers.
         """
-        cancelled = False
+        cancelled, fired = False, 0
         try:
             while True:
                 step = await self._next()
                 if step is None:
                     break
                 await self._fire(*step)
+                fired += 1
+                if fired % _TURNS == 0:  # bodies that never wait would shut out cancellation and timers
+                    await asyncio.sleep(0)
             await self.children.settle()
             self.settled("completed")
             return self.progress.result

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rulvar.testing.conformance import StoreConformance as StoreConformance
     from rulvar.testing.conformance import adapter_conformance as adapter_conformance
     from rulvar.testing.conformance import adapter_scenes as adapter_scenes
-    from rulvar.testing.coverage import Coverage as Coverage
-    from rulvar.testing.coverage import coverage as coverage
     from rulvar.testing.diagnose import MissDiagnosis as MissDiagnosis
     from rulvar.testing.diagnose import diagnose_miss as diagnose_miss
     from rulvar.testing.doubles import contract_fake as contract_fake
@@ -56,6 +54,8 @@ if TYPE_CHECKING:
     from rulvar.testing.live import live_test_enabled as live_test_enabled
     from rulvar.testing.live import run_live_smoke as run_live_smoke
     from rulvar.testing.machine import run_workflow as run_workflow
+    from rulvar.testing.machine_coverage import Coverage as Coverage
+    from rulvar.testing.machine_coverage import coverage as coverage
     from rulvar.testing.matchers import assert_called_agent as assert_called_agent
     from rulvar.testing.matchers import assert_under_budget as assert_under_budget
     from rulvar.testing.minimize.minimization import MinimizedRun as MinimizedRun
@@ -94,7 +94,7 @@ _HOMES = {
     "CassetteFinding": "rulvar.testing.cassette_check",
     "CassetteHeader": "rulvar.testing.cassette",
     "CassetteRow": "rulvar.testing.cassette",
-    "Coverage": "rulvar.testing.coverage",
+    "Coverage": "rulvar.testing.machine_coverage",
     "EvalCase": "rulvar.testing.evals",
     "EvalReport": "rulvar.testing.eval_report",
     "FAKE_MODEL_REF": "rulvar.testing.fake",
@@ -128,7 +128,7 @@ _HOMES = {
     "check_agent": "rulvar.agents.agent",
     "check_cassette": "rulvar.testing.cassette_check",
     "contract_fake": "rulvar.testing.doubles",
-    "coverage": "rulvar.testing.coverage",
+    "coverage": "rulvar.testing.machine_coverage",
     "create_test_engine": "rulvar.testing.engine",
     "default_redact": "rulvar.contracts.redaction",
     "diagnose_miss": "rulvar.testing.diagnose",

@@ -142,6 +142,7 @@ class TestBench:
         self._overrides = overrides
         self.store = InMemoryStore()
         adapters = _adapters(models)
+        known = options.get("workflows") or ()
         has_profiles = bool(options.get("profiles"))
         routing = {**_default_routing(adapters), **options.pop("routing", {})}
         self.engine = Engine(
@@ -160,7 +161,7 @@ class TestBench:
         refused = check_args(self.workflow, self.args)
         if refused is not None:
             raise refused
-        self._mentions = find_mentions([workflow, *providers.tools(), *apps])
+        self._mentions = find_mentions([workflow, *known, *providers.tools(), *apps])
         self._check_names(has_profiles)
 
     async def start(self, answers: Mapping[str, Any] | None) -> TestRun:

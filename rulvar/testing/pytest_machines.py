@@ -17,8 +17,8 @@ import pytest
 
 from rulvar.engine.ambient import install_observer, uninstall_observer
 from rulvar.machines.view import RunView
-from rulvar.testing.coverage import executed_and_parked
 from rulvar.testing.fixture import ToolRecording, may_record
+from rulvar.testing.machine_coverage import executed_and_parked
 from rulvar.testing.pytest_names import COVERAGE
 
 __all__ = [

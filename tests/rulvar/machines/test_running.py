@@ -549,3 +549,19 @@ async def test_a_body_whose_time_is_up_may_not_act_while_it_is_cancelled() -> No
     run = await asyncio.wait_for(running, 2)
     assert (run.status, run.error and run.error.code) == ("failed", "timeout")
     assert len(refused) == 3
+
+
+async def test_a_machine_that_goes_round_for_ever_can_be_cancelled() -> None:
+    class Endless(StateMachine):
+        @transition("round")
+        def begin(self, ctx: MachineCtx) -> None: ...
+
+        @transition("round", "round")
+        def again(self, ctx: MachineCtx) -> None: ...
+
+    async with Engine() as engine:
+        handle = engine.run(Endless, run_id="r")
+        running = asyncio.ensure_future(handle.result())
+        await asyncio.sleep(0.01)
+        await handle.cancel("enough")
+        assert (await asyncio.wait_for(running, 5)).status == "cancelled"

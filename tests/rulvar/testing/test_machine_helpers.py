@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import pkgutil
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rulvar import MachineCtx, StateMachine, tool, transition, workflow
+import rulvar
+from rulvar import MachineCtx, StateMachine, testing, tool, transition, workflow
 from rulvar.errors import ConfigError, FakeResponderError
 from rulvar.testing import (
     TestClock,
@@ -341,3 +343,18 @@ async def test_tools_that_a_namespace_holds_are_found_by_name() -> None:
 async def test_a_single_transition_is_given_a_state() -> None:
     with pytest.raises(ConfigError, match="run_transition state=3: expected a mapping"):
         await run_transition(Working, "go", state=3)
+
+
+def test_no_public_name_is_that_of_a_module() -> None:
+    """A module that is imported takes its name in its package, and a name that is loaded late would be lost."""
+    for package in (rulvar, testing):
+        modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+        assert not modules & set(package.__all__)
+
+
+async def test_one_run_alone_may_be_asked_for_its_coverage() -> None:
+    run = await run_workflow(Working)
+    assert coverage(run, Working) == coverage([run], Working)
+    for wrong in (3, [3], "run"):
+        with pytest.raises(ConfigError, match=r"coverage runs\[0\]: expected a run"):
+            coverage(wrong, Working)

@@ -39,11 +39,11 @@ class Coverage:
         return not self.missing_transitions and not self.missing_parks
 
 
-def coverage(runs: Iterable[Any], machine: Any) -> Coverage:
+def coverage(runs: Any, machine: Any) -> Coverage:
     """Return what some runs covered of a machine; children in their run trees count.
 
     Args:
-        runs: test runs or run views.
+        runs: test runs or run views; one alone may be given as it is.
         machine: the class.
 
     Raises:
@@ -54,6 +54,8 @@ def coverage(runs: Iterable[Any], machine: Any) -> Coverage:
         raise ConfigError(f"coverage: {machine!r} is no state machine", data={"field": "machine"})
     executed: dict[str, None] = {}
     parked: dict[str, None] = {}
+    if not isinstance(runs, Iterable):
+        runs = [runs]
     for number, run in enumerate(runs):
         for node in view_of(run, f"coverage runs[{number}]").tree():
             if node.workflow != definition.name:
