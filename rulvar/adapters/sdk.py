@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import re
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -16,6 +17,9 @@ from rulvar.contracts.stream import WireError
 from rulvar.errors import ConfigError
 
 __all__ = ["SdkClients", "load_sdk", "sdk_fault"]
+
+
+_CREDENTIAL = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
 
 def load_sdk(name: str) -> Any:
@@ -131,21 +135,37 @@ class SdkClients:
 
     def secrets(self) -> list[str]:
         """Return the texts that must not be shown."""
-        found: list[str] = []
-        for holder in (self._given, *self._clients.values()):
-            for name in ("api_key", "auth_token", "admin_api_key", "webhook_secret"):
-                value = getattr(holder, name, None)
-                if isinstance(value, str) and value:
-                    found.append(value)
         headers = self._options.get("default_headers") or {}
-        found.extend(value for value in headers.values() if isinstance(value, str))
-        return found
+        return _with_bearers([*self._keys(), *headers.values()])
+
+    def _keys(self) -> list[str]:
+        held = (
+            getattr(holder, name, None)
+            for holder in (self._given, *self._clients.values())
+            for name in ("api_key", "auth_token", "admin_api_key", "webhook_secret")
+        )
+        return [value for value in held if isinstance(value, str) and value]
+
+    def credentials(self) -> list[str]:
+        """Return the texts that are credentials for sure: keys, and headers that are named like one."""
+        given = self._options.get("api_key")
+        headers = self._options.get("default_headers") or {}
+        named = [value for name, value in headers.items() if _CREDENTIAL.search(name)]
+        found = [*self._keys(), given, *named]
+        return _with_bearers(found)
 
     async def aclose(self) -> None:
         """Close the running loop's connections, unless they are in use; the next request opens new ones."""
         loop = asyncio.get_running_loop()
         if not self._busy.get(loop) and (client := self._clients.pop(loop, None)) is not None:
             await client.close()
+
+
+def _with_bearers(texts: Iterable[Any]) -> list[str]:
+    """Return the texts, and of those that name their scheme what follows it too."""
+    found = [text for text in texts if isinstance(text, str) and text]
+    schemes = ("bearer ", "basic ", "token ")
+    return [*found, *(text.partition(" ")[2] for text in found if text.lower().startswith(schemes))]
 
 
 def sdk_fault(error: BaseException, secrets: list[str]) -> WireError | None:

@@ -7,15 +7,19 @@ calls is looked at as a whole before any of it runs, and the first tool that fai
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rulvar.agents.counters import AgentNode, count, limit_error
 from rulvar.agents.hooks import HookPoint
+from rulvar.agents.recorded import recorded_children, recorded_notes
 from rulvar.agents.stream import FieldStream
 from rulvar.contracts.messages import ChatRequest, ToolCallPart
 from rulvar.contracts.usage import Usage
+from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.primitives.conduct import ConductedCall
 from rulvar.engine.purse import RunPurse
+from rulvar.engine.run import Run
 from rulvar.errors import (
     BudgetExceededError,
     ConflictError,
@@ -27,6 +31,8 @@ from rulvar.errors import (
     ToolFailedError,
 )
 from rulvar.kernel.ledger import Reservation, micro_usd
+from rulvar.kernel.matching import Operation
+from rulvar.kernel.scope import agent_scope
 from rulvar.runtime.checkpoint import LoopState
 from rulvar.runtime.history import dump_wire, rough_tokens
 from rulvar.runtime.pricing import price_usd
@@ -72,9 +78,34 @@ class AgentConduct:
         self._call = call
         self._in_step = self._node.restore(state.notes)
 
+        self._node.children = recorded_children(call.run.index, self._scope_below(call))
+
+    def served(self, run: Run, operation: Operation) -> None:
+        """Count what an agent did that is served from the journal."""
+        notes = recorded_notes(operation)
+        self._node.restore(notes)
+        scope = agent_scope(operation.first.scope, notes.get("root", operation.first.seq))
+        self._node.children = recorded_children(run.index, scope, taken=True)
+
     def notes(self) -> dict[str, Any]:
         """Return the agent's counters for a checkpoint."""
         return self._node.notes(in_step=self._in_step)
+
+    def end_notes(self) -> dict[str, Any]:
+        """Return what the agent's entry keeps of its steps and counters."""
+        root = {} if self._call is None else {"root": self._call.opened.root}
+        return {"steps": self._node.steps, "counters": asdict(self._node.counters), **root}
+
+    @staticmethod
+    def _scope_below(call: ConductedCall) -> str:
+        return agent_scope(call.opened.scope, call.opened.root)
+
+    def _count_served_children(self, call: ConductedCall) -> None:
+        """Count children whose results came from the journal: they are none of those that ran."""
+        known = {child.scope for child in self._node.children}
+        for child in recorded_children(call.run.index, self._scope_below(call)):
+            if child.scope not in known:
+                self._node.adopt(child)
 
     # -- turns ---------------------------------------------------------------------------
 
@@ -230,6 +261,7 @@ class AgentConduct:
             self._check_ids(calls)
             _check_cost(call, tools)
             count(self._node, "tool_calls", len(calls))
+            self._node.call_ids.update(part.id for part in calls)
             for tool, part in zip(tools, calls, strict=True):
                 facts = {"callId": part.id, "toolId": tool.id, "input": part.args}
                 await self.hook("before_tool_call", facts)
@@ -249,13 +281,14 @@ class AgentConduct:
         return tool
 
     def _check_ids(self, calls: Sequence[ToolCallPart]) -> None:
+        seen = set(self._node.call_ids)
         for part in calls:
-            if part.id in self._node.call_ids:
+            if part.id in seen:
                 raise ConflictError(
                     f"agent {self._agent.id}: the tool call id {part.id!r} came twice",
                     data={"agent": self._agent.id, "callId": part.id},
                 )
-            self._node.call_ids.add(part.id)
+            seen.add(part.id)
 
     async def tool_ended(
         self, call: ConductedCall, tool: Tool | None, part: ToolCallPart, outcome: ToolOutcome
@@ -275,6 +308,7 @@ class AgentConduct:
             }
             await self.hook("after_tool_call", {**facts, **call.receipt_facts()})
             if tool is not None and "agent:delegate" in tool.capabilities:
+                self._count_served_children(call)
                 await self.hook("after_delegate", facts)
         except RulvarError as error:
             fault = fault or error
@@ -295,7 +329,15 @@ class AgentConduct:
         hooks = self._agent.hook_table
         if calls := hooks.count(point):
             count(self._node, "hook_calls", calls)
-            await hooks.call(point, {"agentId": self._agent.id, **facts})
+            if self._call is None:
+                await hooks.call(point, {"agentId": self._agent.id, **facts})
+                return
+            # inside the model's loop a hook is free code: a ctx call in it is refused like in a step
+            token = CURRENT_PLACE.set(self._call.place.at(step=f"hook {point}", attempt=None))
+            try:
+                await hooks.call(point, {"agentId": self._agent.id, **facts})
+            finally:
+                CURRENT_PLACE.reset(token)
 
     def _faulted(self, error: RulvarError) -> RulvarError:
         """Note what ends the agent; the first fault counts, but a worse one that comes later wins."""

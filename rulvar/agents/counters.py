@@ -97,6 +97,15 @@ class AgentNode:
                 setattr(node.counters, name, getattr(node.counters, name) + number)
         return bool(notes.get("inStep"))
 
+    def adopt(self, child: AgentNode) -> None:
+        """Count a finished child, here and above."""
+        self.children.append(child)
+        for name, number in asdict(child.counters).items():
+            for node in self.chain:
+                setattr(node.counters, name, getattr(node.counters, name) + number)
+        for node in self.chain:
+            node.counters.descendants += 1
+
     @property
     def chain(self) -> list[AgentNode]:
         """This agent and its ancestors."""

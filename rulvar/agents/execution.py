@@ -21,6 +21,7 @@ from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.messages import ImagePart
 from rulvar.contracts.schema import SchemaContract
 from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.engine.control import unwrapped
 from rulvar.engine.ctx import Ctx, run_of
 from rulvar.engine.primitives.agent import run_agent
 from rulvar.engine.primitives.agent_plan import AgentOptions
@@ -66,6 +67,7 @@ def agent_workflow(
         adapters=_adapters(agent),
         grants=grants,
         budget_share=1.0,
+        promise_usd=0.0,  # it promises turn by turn
     )
 
 
@@ -109,7 +111,7 @@ class AgentExecution:
         self._enter()
         token = _CURRENT.set(node)
         try:
-            value = await self._timed(args)
+            value = await self._plain(args)
             node.status = "ok"
             return value
         except asyncio.CancelledError:
@@ -155,6 +157,13 @@ class AgentExecution:
             "delegate:start", node.span, node.parent.span, {"agentId": node.agent_id, "scope": node.scope}
         )
 
+    async def _plain(self, args: Any) -> Any:
+        """Run, and take control flow out of the groups that a guard's or a hook's tasks have wrapped it in."""
+        try:
+            return await self._timed(args)
+        except BaseExceptionGroup as group:
+            raise unwrapped(group) from None
+
     async def _timed(self, args: Any) -> Any:
         """Run against the agent's time limit, on the engine's clock."""
         limits, answer = self._limits, None
@@ -181,7 +190,8 @@ class AgentExecution:
         if most is None:
             return place
         name = f"{place.scope or 'run'}#{self._agent.id}"
-        self._run.budget.ledger.open(name, place.account, 1.0, most)
+        before = self._run.spend.below(place.scope)  # by earlier processes
+        self._run.budget.ledger.open(name, place.account, 1.0, most, before)
         return place.at(account=name)
 
     def _waits(self) -> bool:

@@ -66,7 +66,13 @@ class Claim:
 
 @dataclass(slots=True)
 class Opened:
-    """An operation that is under way: what its terminal entry must repeat."""
+    """An operation that is under way: what its terminal entry must repeat.
+
+    Attributes:
+        origin: where an agent call that goes on had begun; what its tools do stands below that, however often
+            it is taken up again. None is here.
+        is_invalidated: whether what the journal tells of it must not be kept.
+    """
 
     seq: int
     scope: str
@@ -75,6 +81,13 @@ class Opened:
     kind: str
     span: str
     started_at: str
+    origin: int | None = None
+    is_invalidated: bool = False
+
+    @property
+    def root(self) -> int:
+        """The seq below which the call's tools stand."""
+        return self.seq if self.origin is None else self.origin
 
 
 @dataclass(slots=True)

@@ -74,6 +74,15 @@ class Spend:
         totals = self._by["scope"]
         totals[scope or "root"] = totals.get(scope or "root", 0.0) + amount
 
+    def below(self, scope: str) -> float:
+        """Return what the finished calls of a scope, and of all scopes in it, have cost."""
+        inside = f"{scope}/"
+        return sum(
+            amount
+            for name, amount in self._by["scope"].items()
+            if not scope or name == scope or name.startswith(inside)
+        )
+
     def add(self, wire: Mapping[str, Any]) -> float | None:
         """Count one terminal entry and return its cost in USD, None when its model has no price."""
         usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else ZERO_USAGE

@@ -32,6 +32,7 @@ class Workflow(Generic[ValueOut]):
         adapters: models that its runs have beside the engine's; they win.
         grants: what it may use of what its caller may use; None is all of it.
         budget_share: the part of its caller's budget that it gets as a child; None is the engine's default.
+        promise_usd: what is promised for it when it starts as a child; None is the engine's flat promise.
         is_driver: whether the body is rulvar's own and brings the author's code into the determinism
             guard's view itself.
     """
@@ -47,6 +48,7 @@ class Workflow(Generic[ValueOut]):
     adapters: tuple[Any, ...] = ()
     grants: frozenset[str] | None = None
     budget_share: float | None = None
+    promise_usd: float | None = None
     is_driver: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[ValueOut]:

@@ -98,16 +98,23 @@ class Ledger:
         """Return an account by name."""
         return self._accounts[name]
 
-    def open(self, name: str, parent: str, fraction: float, most: int | None = None) -> Account:
-        """Open a child account; its ceiling is a fraction of what its parent has left, and at most ``most``."""
+    def open(
+        self, name: str, parent: str, fraction: float, most: int | None = None, spent_usd: float = 0.0
+    ) -> Account:
+        """Open a child account; its ceiling is a fraction of what its parent has left, and at most ``most``.
+
+        Args:
+            spent_usd: what it has spent before, which its parent has booked already.
+        """
+        spent = micro_usd(spent_usd)
         above = self._accounts[parent]
         left = above.remaining
-        ceiling = None if left is None else int(left * fraction)
+        ceiling = None if left is None else spent + int(left * fraction)
         if most is not None:
             ceiling = most if ceiling is None else min(ceiling, most)
         account = self._accounts.get(name)
         if account is None:
-            account = self._accounts[name] = Account(name, above, ceiling)
+            account = self._accounts[name] = Account(name, above, ceiling, spent=spent)
         return account
 
     def reserve(self, name: str, amount_usd: float) -> Reservation | Denial:

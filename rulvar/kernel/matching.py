@@ -82,6 +82,8 @@ class JournalIndex:
         self._invalidate = frozenset(invalidate)
         self._queues: dict[tuple[str, str], deque[Operation]] = {}
         self._anywhere: dict[str, list[Operation]] = {}
+        self._by_scope: dict[str, list[Operation]] = {}
+        self._by_agent: dict[tuple[str, Any], list[JournalEntry]] | None = None
         for entry in entries:
             self._add(entry)
         if self.settle is not None:
@@ -123,6 +125,23 @@ class JournalIndex:
                 operation.consumed = True
                 return operation
         return None
+
+    def in_scope(self, scope: str) -> Sequence[Operation]:
+        """Return the operations of exactly this scope, in journal order."""
+        if not self._by_scope:
+            for operation in self.operations.values():
+                self._by_scope.setdefault(operation.first.scope, []).append(operation)
+        return self._by_scope.get(scope, ())
+
+    def decisions_of(self, kind: str, agent_ref: int) -> Sequence[JournalEntry]:
+        """Return the decisions of a kind about an agent call, in journal order."""
+        if self._by_agent is None:
+            self._by_agent = {}
+            for name, entries in self.decisions.items():
+                for entry in entries:
+                    if isinstance(entry.value, dict) and "agentRef" in entry.value:
+                        self._by_agent.setdefault((name, entry.value["agentRef"]), []).append(entry)
+        return self._by_agent.get((kind, agent_ref), ())
 
     def disposition(self, operation: Operation) -> Disposition:
         """Return what to do with a matched operation; see the table in ``kernel.disposition``."""

@@ -29,6 +29,9 @@ class _Kept(msgspec.Struct, rename="camel"):
     provider_calls: list[dict[str, Any]] = []
     compaction: list[dict[str, Any]] = []
     notes: dict[str, Any] = {}
+    origin: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    refused: bool = False
+    settled_seq: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 @dataclass(slots=True)
@@ -45,12 +48,23 @@ class LoopState:
     compactions: list[dict[str, Any]] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
     """What conducts the agent keeps of its own."""
+    origin: int | None = None
+    """Entry at which the call began, when it has been taken up at another one since."""
+    refused: bool = False
+    """Whether the last turn's tool calls were refused before any of them ran."""
+    settled_seq: int = 0
+    """What stands below the call before this entry belongs to tool calls that have ended."""
 
 
 def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, Any]:
     """Return a checkpoint's JSON object."""
     usage = state.usage.to_wire()
-    notes = {"notes": state.notes} if state.notes else {}
+    optional = {
+        "notes": state.notes,
+        "origin": state.origin,
+        "settledSeq": state.settled_seq or None,
+        "refused": state.refused or None,
+    }
     return {
         "v": 1,
         "messages": [message.to_plain() for message in state.messages],
@@ -61,7 +75,7 @@ def encode_checkpoint(state: LoopState, reference: str, role: str) -> dict[str, 
         "schemaAttempts": state.schema_attempts,
         "compaction": list(state.compactions),
         "providerCalls": list(state.provider_calls),
-        **notes,
+        **{name: value for name, value in optional.items() if value is not None and value != {}},
     }
 
 
@@ -89,4 +103,7 @@ def decode_checkpoint(wire: Mapping[str, Any]) -> LoopState:
         provider_calls=kept.provider_calls,
         compactions=kept.compaction,
         notes=kept.notes,
+        origin=kept.origin,
+        refused=kept.refused,
+        settled_seq=kept.settled_seq,
     )

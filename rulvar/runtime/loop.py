@@ -92,7 +92,7 @@ class AgentLoop:
 
     async def run(self) -> LoopEnd:
         """Take turns until the call ends."""
-        if (pending := self._unanswered_calls()) and (end := await self._answer(pending)) is not None:
+        if (pending := self._unanswered_calls()) and (end := await self._take_up(pending)) is not None:
             return end
         while True:
             if self.state.turns >= self.task.limits.max_turns:
@@ -127,13 +127,29 @@ class AgentLoop:
             if limit is not None and self.state.tool_calls_used + len(calls) > limit:
                 return LoopEnd(status="limit", error=limit_reached("max_tool_calls", limit))
             if (end := await self.host.admit_calls(calls, self.state)) is not None:
-                return end
+                return await self._refused(end)
             return await self._answer(calls) or self._stuck()
         if (cut := cut_short(turn)) is not None:
             return cut
         if self.task.schema is None:
             return LoopEnd(status="ok", output=turn.text)
         return await self._read_answer(turn, self.task.schema)
+
+    async def _refused(self, end: LoopEnd) -> LoopEnd:
+        """Keep a turn that is paid for, when its tool calls are what the money does not reach for."""
+        data = None if end.error is None else end.error.data
+        if isinstance(data, dict) and data.get("kind") == "budget":
+            self.state.refused = True
+            await self.host.checkpoint(self.state)
+        return end
+
+    async def _take_up(self, calls: Sequence[ToolCallPart]) -> LoopEnd | None:
+        """Go on with tool calls that a resumed state had asked for."""
+        if self.state.refused:
+            self.state.refused = False
+            if (end := await self.host.admit_calls(calls, self.state)) is not None:
+                return await self._refused(end)
+        return await self._answer(calls)
 
     async def _read_answer(self, turn: Turn, schema: SchemaContract) -> LoopEnd | None:
         assert self._tier is not None

@@ -19,7 +19,7 @@ from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest
 from rulvar.contracts.ports.provider import Adapter, Served
-from rulvar.contracts.redaction import Masked, Redactor
+from rulvar.contracts.redaction import MASK, Masked, Redactor
 from rulvar.contracts.request_hash import plain_request, request_hash
 from rulvar.contracts.stream import ChatEvent
 from rulvar.errors import ConfigError, NonSerializableValueError
@@ -59,6 +59,10 @@ class LeftOut:
     reason: str
 
 
+SHORTEST_CREDENTIAL = 12
+"""A shorter text may be an ordinary word, and masking it would change what a replay serves."""
+
+
 def record(
     *,
     adapters: Iterable[Adapter],
@@ -84,9 +88,25 @@ def record(
         ConfigError: another recorder is active on the file, it is no cassette, was recorded under
             another hash version, or is numbered ambiguously.
     """
-    live, redactor = _checked_adapters(adapters), Redactor(redact)
+    live = [(adapter, _redactor(adapter, redact)) for adapter in _checked_adapters(adapters)]
     session = RecordingSession(os.fspath(cassette), fresh=fresh)
-    return RecordedAdapters(session, [RecordingAdapter(session, adapter, redactor) for adapter in live])
+    return RecordedAdapters(session, [RecordingAdapter(session, *wrapped) for wrapped in live])
+
+
+def _redactor(adapter: Adapter, redact: Callable[[str], str] | None) -> Redactor:
+    """Return what masks an adapter's rows: its own credentials too, wherever they are repeated."""
+    checked = Redactor(redact)
+    credentials = getattr(adapter, "credentials", None)
+    if not callable(credentials):
+        return checked
+
+    def mask(text: str) -> str:
+        for secret in credentials():
+            if len(secret) >= SHORTEST_CREDENTIAL:
+                text = text.replace(secret, MASK)
+        return text if redact is None else redact(text)
+
+    return Redactor(mask)
 
 
 class RecordedAdapters(list["RecordingAdapter"]):
@@ -110,9 +130,9 @@ class RecordedAdapters(list["RecordingAdapter"]):
         self, adapters: Iterable[Adapter], redact: Callable[[str], str] | None = None
     ) -> RecordedAdapters:
         """Wrap further live adapters, whose exchanges the same session records."""
-        session, redactor = self._session, Redactor(redact)
-        wrapped = [RecordingAdapter(session, adapter, redactor) for adapter in _checked_adapters(adapters)]
-        return RecordedAdapters(session, wrapped)
+        live = [(adapter, _redactor(adapter, redact)) for adapter in _checked_adapters(adapters)]
+        wrapped = [RecordingAdapter(self._session, *parts) for parts in live]
+        return RecordedAdapters(self._session, wrapped)
 
     def close(self) -> None:
         """End the session and give up the lock; recording further is refused."""

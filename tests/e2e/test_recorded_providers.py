@@ -11,7 +11,7 @@ import pytest
 from loopback import LoopbackServer, Received, Reply
 from providers import PROVIDERS, Provider, streamed
 
-from rulvar import Engine, InMemoryStore, Outcome, tool, workflow
+from rulvar import ChatRequest, Engine, InMemoryStore, Outcome, tool, workflow
 from rulvar.testing import read_cassette, record, replay
 
 SECRETS = {
@@ -118,6 +118,80 @@ async def test_a_credential_that_a_model_writes_into_arguments_is_masked_too(
             live, _ = await run(wrapped, provider)
     assert live.status == "ok"
     assert planted not in path.read_text("utf-8")
+
+
+PLACES = (
+    "system", "user", "description", "schema", "argument", "result", "stop", "option", "answer", "model-argument",
+    "call-id", "thinking", "response-id", "failure",
+)  # fmt: skip
+PLANTED = {place: f"sk-planted-{place}-0000000000000000" for place in PLACES}
+KEY, HEADER = "a key of no known shape", "a token of no known shape"
+
+
+def planted_request(provider: Provider, number: int) -> ChatRequest:
+    call = {"type": "tool-call", "id": "c1", "name": "look", "args": {"of": PLANTED["argument"]}}
+    result = {"type": "tool-result", "id": "c1", "name": "look", "result": [PLANTED["result"]]}
+    said = [
+        ("system", {"type": "text", "text": PLANTED["system"]}),
+        ("user", {"type": "text", "text": f"{number}: {PLANTED['user']} {KEY}"}),
+        ("assistant", call),
+        ("tool", result),
+    ]
+    parameters = {
+        "type": "object",
+        "properties": {"of": {"type": "string", "description": PLANTED["schema"]}},
+    }
+    return ChatRequest.from_wire(
+        {
+            "model": provider.model,
+            "messages": [{"role": role, "parts": [part]} for role, part in said],
+            "tools": [{"name": "look", "description": PLANTED["description"], "parameters": parameters}],
+            "stopSequences": [PLANTED["stop"]],
+            "providerOptions": {provider.name: {"of": PLANTED["option"]}},
+        }
+    )
+
+
+def planted_replies(provider: Provider) -> list[Reply]:
+    told = {"message": f"{KEY} {HEADER} {PLANTED['failure']}", "type": "server_error", "code": "server_error"}
+    call = json.dumps(provider.call("look", {"of": PLANTED["model-argument"]}, call_id=PLANTED["call-id"]))
+    for place, text in (("thinking", "SIGN"), ("thinking", "SEALED"), ("response-id", "_1")):
+        call = call.replace(f'{text}"', f'{text} {PLANTED[place]}"')
+    limits = {"x-ratelimit-limit-requests": KEY, "x-ratelimit-remaining-requests": HEADER}
+    body = [json.dumps({"error": told}).encode()]
+    return [
+        streamed(json.loads(call)),
+        streamed(provider.text(f"Here: {PLANTED['answer']} {KEY} {HEADER}")),
+        streamed([{"type": "error", "error": told}]),
+        *(
+            Reply(status, headers={"content-type": "application/json", **limits}, pieces=body)
+            for status in (400, 401, 403, 404, 429, 500, 529)
+        ),
+    ]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS, ids=[item.name for item in PROVIDERS])
+async def test_no_place_of_a_request_or_an_answer_brings_a_credential_into_the_cassette(
+    provider: Provider, tmp_path: Path
+) -> None:
+    path, replies = tmp_path / "calls.jsonl", planted_replies(provider)
+    async with LoopbackServer(*replies) as server:
+        adapter = provider.adapter(server.url, key=KEY, headers={"x-auth": f"Bearer {HEADER}"})
+        with record(adapters=[adapter], cassette=path) as wrapped:
+            for number in range(len(replies)):
+                request = planted_request(provider, number)
+                told = [event.to_wire() async for event in wrapped[0].stream(request)]
+                if number > 1:
+                    assert told[-1]["type"] == "error"
+                    assert not any(text in json.dumps(told) for text in (KEY, HEADER, *PLANTED.values()))
+        await adapter.aclose()
+        sent = server.received[0]
+    for place in PLACES[:6]:
+        assert PLANTED[place] in sent.body.decode(), place
+    text = path.read_text("utf-8")
+    assert len(read_cassette(path).rows) == len(replies)
+    for place, secret in {**PLANTED, "key": KEY, "header": HEADER}.items():
+        assert secret not in text, place
 
 
 def masked(value: Any) -> Any:

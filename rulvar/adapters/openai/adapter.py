@@ -135,6 +135,10 @@ class OpenAIAdapter:
         """
         check_agent_shape(tools, output, media, ("image/", PDF))
 
+    def credentials(self) -> list[str]:
+        """Return the credentials that requests carry: no recording may hold them, whoever repeats them."""
+        return self._clients.credentials()
+
     async def aclose(self) -> None:
         """Close the connections of the running event loop; the next request opens new ones."""
         await self._clients.aclose()

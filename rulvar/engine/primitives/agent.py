@@ -19,7 +19,7 @@ from rulvar.engine.primitives.agent_delivery import (
     deliver_recorded,
     hand_over,
 )
-from rulvar.engine.primitives.agent_host import AgentHost, load_checkpoint
+from rulvar.engine.primitives.agent_host import AgentHost, load_checkpoint, take_up
 from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan, agent_task, plan_agent, plan_fallback
 from rulvar.engine.run import Run
 from rulvar.errors import ReplayStopped, RulvarError
@@ -65,6 +65,8 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
         return None
     if claim.action == "replay":
         assert claim.operation is not None
+        if options.conduct is not None:
+            options.conduct.served(run, claim.operation)
         return deliver_recorded(run, place, plan, claim.operation)
     return await _run_live(run, place, plan, claim)
 
@@ -95,6 +97,7 @@ async def _run_admitted(
         extra["value"] = {"isolation": plan.options.isolation}
     opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, extra)
     state = await load_checkpoint(run, claim)
+    take_up(run, opened, claim, state)
     host = AgentHost(run, place, plan, opened, task, reservation)
     if state is not None:
         host.resumed(state)
@@ -170,6 +173,8 @@ async def _journal_end(
         fields["transcriptRef"] = reference
     if host.checkpoint_ref is not None:
         fields["checkpointRef"] = host.checkpoint_ref
+    if plan.options.conduct is not None:
+        fields["conduct"] = plan.options.conduct.end_notes()
     wire = run.terminal(opened, status, fields)
     seq = await run.journal.append(wire)
     cost = run.spend.add(wire)

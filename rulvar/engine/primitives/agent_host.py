@@ -21,6 +21,7 @@ from rulvar.engine.primitives.conduct import Conduct, ConductedCall
 from rulvar.engine.run import Run
 from rulvar.errors import ConfigError, OutcomeUnknownError, ReplayStopped, RulvarError, StoreError
 from rulvar.kernel.ledger import Reservation
+from rulvar.kernel.scope import agent_scope
 from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
 from rulvar.runtime.ends import LoopEnd, fault_error
 from rulvar.runtime.history import dump_wire
@@ -34,7 +35,7 @@ from rulvar.tools.tool import Tool
 if TYPE_CHECKING:
     from rulvar.engine.primitives.agent_plan import AgentPlan
 
-__all__ = ["AgentHost", "load_checkpoint"]
+__all__ = ["AgentHost", "load_checkpoint", "take_up"]
 
 
 def _ended_by(fault: RulvarError | None) -> LoopEnd | None:
@@ -192,6 +193,7 @@ class AgentHost:
                 outcome = await self._execute(tool, call, state)
         if self._conduct is not None:
             outcome = await self._conduct.tool_ended(self._call, tool, call, outcome)
+        state.settled_seq = run.journal.next_seq
         receipt = {} if self._conduct is None else self._call.receipt_facts()
         run.bus.emit(
             "tool:end",
@@ -303,6 +305,35 @@ async def load_checkpoint(run: Run, claim: Claim) -> LoopState | None:
     if ended is not None:
         state.usage, state.usage_approx, state.provider_calls = ZERO_USAGE, False, []
     return state
+
+
+def take_up(run: Run, opened: Opened, claim: Claim, state: LoopState | None) -> None:
+    """Go on below the entry at which a call began, past what its ended tool calls have used there.
+
+    A later call that looks like one of them, a second question to the same human or child, is another call.
+    """
+    operation = claim.operation
+    if operation is None:
+        return
+    ends = () if operation.terminal is None else (operation.terminal.seq,)
+    opened.is_invalidated = not {operation.first.seq, *ends}.isdisjoint(run.request.invalidate)
+    if state is None:
+        return
+    begun = operation.first.seq if state.origin is None else state.origin
+    if begun != opened.seq:
+        opened.origin = state.origin = begun
+    scope = agent_scope(opened.scope, begun)
+    seen: set[str] = set()
+    for used in run.index.in_scope(scope) if state.settled_seq else ():
+        if used.first.seq >= state.settled_seq:
+            break
+        used.consumed = True
+        value = used.first.value
+        child = value.get("childScope") if used.first.kind == "child" and isinstance(value, dict) else None
+        if child is not None and child not in seen:
+            seen.add(child)
+            run.accounting.served_scopes.append(child)
+            run.next_site(scope, f"wf:{value['workflow']}")
 
 
 def _may_go_on(ended: JournalEntry) -> bool:

@@ -61,7 +61,11 @@ async def run_agent_tool(
             if seen is not None:
                 seen(ended)
             return _told(ended)
-    inner = place.at(scope=agent_scope(opened.scope, opened.seq), span=opened.span)
+    elif tool.cost_micros and (ended := _paid_before(run, opened, tool, number)) is not None:
+        if seen is not None:
+            seen(ended)
+        return _told(ended)
+    inner = place.at(scope=agent_scope(opened.scope, opened.root), span=opened.span)
     double = run.engine.providers.double(tool)
     if isinstance(double, Tool):
         tool, double = double, None
@@ -131,13 +135,13 @@ def _keep(run: Run, opened: Opened, tool: Tool, ended: ToolRun, traced: dict[str
         return
     facts: dict[str, Any] = {
         "decisionType": _CALL,
-        "agentRef": opened.seq,
+        "agentRef": opened.root,
         "tool": tool.id,
         "receipt": ended.receipt.to_wire(),
     }
     if ended.error is not None:
         facts["error"] = wire_fault(ended.error)
-    if effects:
+    if effects or (tool.cost_micros and "pending" not in traced):
         facts["number"] = traced["number"]
         if ended.envelope is not None:
             facts["value"] = fragment(journal_form(ended.envelope.to_wire(), f"tool {tool.id}"))
@@ -145,17 +149,17 @@ def _keep(run: Run, opened: Opened, tool: Tool, ended: ToolRun, traced: dict[str
         facts.update(traced)
         if ended.raw is not None and "pending" not in traced:
             facts["envelope"] = fragment(journal_form(ended.raw.to_wire(), f"tool {tool.id}"))
-    run.decide_soon(agent_scope(opened.scope, opened.seq), f"tc:{ended.receipt.call_id}", opened.span, facts)
+    run.decide_soon(agent_scope(opened.scope, opened.root), f"tc:{ended.receipt.call_id}", opened.span, facts)
 
 
 async def _begin(
     run: Run, place: Place, opened: Opened, tool: Tool, call: ToolCallPart, number: int
 ) -> ToolRun | None:
     """Journal that a call with effects is about to be made; one that was made before is returned instead."""
-    before = None if opened.seq in run.request.invalidate else _recorded(run, opened, number)
+    before = None if opened.is_invalidated else _recorded(run, opened, number)
     if before is None:
-        facts = {"decisionType": _START, "agentRef": opened.seq, "tool": tool.id, "number": number}
-        await run.decide(agent_scope(opened.scope, opened.seq), f"ts:{call.id}", opened.span, facts)
+        facts = {"decisionType": _START, "agentRef": opened.root, "tool": tool.id, "number": number}
+        await run.decide(agent_scope(opened.scope, opened.root), f"ts:{call.id}", opened.span, facts)
         return None
     value = before.value
     assert isinstance(value, dict)
@@ -173,14 +177,23 @@ async def _begin(
     return ended
 
 
+def _paid_before(run: Run, opened: Opened, tool: Tool, number: int) -> ToolRun | None:
+    """Return a call without effects that has ended well and has been paid for: it is not paid for again."""
+    before = None if opened.is_invalidated else _recorded(run, opened, number)
+    value = None if before is None else before.value
+    if not isinstance(value, dict) or value["decisionType"] != _CALL or value["tool"] != tool.id:
+        return None
+    return None if "error" in value else _finished(tool, value)
+
+
 def _recorded(run: Run, opened: Opened, number: int) -> JournalEntry | None:
     """Return the last entry of an agent's call with effects, unless it is known not to have begun."""
     last: JournalEntry | None = None
     for kind in (_START, _CALL):
-        for entry in run.index.decisions.get(kind, ()):
+        for entry in run.index.decisions_of(kind, opened.root):
             value = entry.value
             assert isinstance(value, dict)
-            if (value.get("agentRef"), value.get("number")) != (opened.seq, number):
+            if value.get("number") != number:
                 continue
             if last is None or entry.seq > last.seq:
                 last = entry

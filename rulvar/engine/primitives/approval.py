@@ -21,7 +21,7 @@ __all__ = ["wait_approval"]
 
 async def wait_approval(run: Run, place: Place, opened: Opened, tool: Tool, args: Any) -> Mapping[str, Any]:
     """Return a human's answer to a tool call: ``{"decision": "allow" | "deny", "reason"?}``."""
-    scope = agent_scope(opened.scope, opened.seq)
+    scope = agent_scope(opened.scope, opened.root)
     plain = journal_value(args, f"tool {tool.name} args")
     key = content_key({"kind": "approval", "toolName": tool.name, "input": plain})
     assert key is not None

@@ -73,6 +73,8 @@ async def run_child(
         run.accounting.served_scopes.append(_child_scope(claim.operation.first) or scope)
         run.observe.call("child", place.scope, hashed, Served(how="journal"), site, label=workflow.name)
         return _recorded_end(claim.operation.terminal)
+    if claim.operation is not None:  # it goes on where it stood
+        scope = _child_scope(claim.operation.first) or scope
     span = run.next_span()
     depth = place.depth + 1 if counts_depth else place.depth
     reservation = await _admit(run, place, workflow, scope, span, depth)
@@ -163,7 +165,7 @@ async def _admit(
         _raise_rejection(run, workflow, recorded)
         run.budget.open_child(place, scope, workflow.budget_share)
         return None
-    promise = run.budget.estimate(None, None)
+    promise = run.budget.estimate(workflow.promise_usd, None)
     reservation = None if depth > run.engine.budget_defaults.max_depth else run.budget.reserve(place, promise)
     decision = _decision(run, place, workflow, promise, depth, admitted=reservation is not None)
     await run.decide(

@@ -15,6 +15,7 @@ from rulvar.engine.branch import Place
 from rulvar.engine.calls import Opened
 from rulvar.engine.run import Run
 from rulvar.errors import RulvarError
+from rulvar.kernel.matching import Operation
 from rulvar.runtime.checkpoint import LoopState
 from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
@@ -64,6 +65,12 @@ class Conduct(Protocol):
 
     def notes(self) -> dict[str, Any]:
         """Return what a checkpoint keeps of the conduct, as JSON."""
+
+    def served(self, run: Run, operation: Operation) -> None:
+        """The call is served from the journal."""
+
+    def end_notes(self) -> dict[str, Any]:
+        """Return what the call's last entry keeps of the conduct, as JSON."""
 
     async def admit_turn(
         self, call: ConductedCall, request: ChatRequest, state: LoopState
