@@ -68,7 +68,7 @@ def show_editor(folder: Path, report: Report) -> None:
     text = Text(source)
     placed = place_sites(text, recorded.calls_in.get(str(path), ()), None)
     lines = source.splitlines()
-    labels = {hint.line: hint.label for hint in hints(placed, 0, len(lines))}
+    labels = {hint.line: hint.label for hint in hints(placed, (), 0, len(lines))}
     first = min(hint.span.line for hint in placed)
     for number in range(first - 1, len(lines)):
         label = labels.get(number)
