@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.kernel.matching import Operation
+from rulvar.runtime.limits import UsageLimits
 
 if TYPE_CHECKING:
     from rulvar.engine.workflow import Workflow
@@ -31,6 +32,7 @@ class RunRequest:
     name: str | None = None
     budget_usd: float | None = None
     deadline_ms: int | None = None
+    limits: UsageLimits | None = None
     tags: tuple[str, ...] = ()
     scope: Any = None
     config_fingerprint: str | None = None

@@ -58,6 +58,7 @@ from rulvar.errors import ConfigError
 from rulvar.kernel.admission import BudgetDefaults, check_usd
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
+from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy
 from rulvar.stores.memory import InMemoryStore
 from rulvar.tools.grants import check_grants
@@ -155,7 +156,6 @@ class Engine(Registries):
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
         self._slots = CallSlots(concurrency, limiter)
         self.watch = Watchers()
-        """Calls back with every run that starts."""
         self._ulids = UlidSource(self.clock.now_ms)
         self._running: set[asyncio.Task[Any]] = set()
         self._handles: dict[asyncio.Task[Any], RunHandle] = {}
@@ -181,8 +181,6 @@ class Engine(Registries):
         self.guard.close()
         await close_all(self.store, self.transcripts, self.queue, self.limiter)
 
-    # -- runs ----------------------------------------------------------------------------
-
     def run(
         self,
         wf: Workflow[Value] | RunsAs[Value] | type | str,
@@ -191,6 +189,7 @@ class Engine(Registries):
         run_id: str | None = None,
         budget_usd: float | None = None,
         deadline_at: datetime | float | None = None,
+        limits: UsageLimits | Mapping[str, Any] | None = None,
         name: str | None = None,
         tags: Iterable[str] = (),
         scope: Mapping[str, Any] | None = None,
@@ -204,6 +203,7 @@ class Engine(Registries):
             run_id: 1 to 200 characters of ``A-Z a-z 0-9 . _ -``; a ULID unless given.
             budget_usd: ceiling of the run in USD; no bound unless given. It holds over every resume.
             deadline_at: aware datetime or epoch seconds at which the run is cancelled.
+            limits: bounds of every agent call of the run that has none itself or from its profile.
             name, tags: for people who look runs up.
             scope: what the run belongs to (a tenant, a project); journaled before anything runs.
             config_fingerprint: kept in the meta row.
@@ -221,6 +221,7 @@ class Engine(Registries):
             args_json=None if args is None else journal_form(args, f"run of {workflow.name!r}: args"),
             budget_usd=check_usd(budget_usd, "budget_usd"),
             deadline_ms=deadline_ms(deadline_at),
+            limits=None if limits is None else UsageLimits.of(limits),
             name=check_text(name, "name"),
             tags=run_tags(tags),
             scope=scope_value(scope),
@@ -239,6 +240,7 @@ class Engine(Registries):
         invalidate: Iterable[int] = (),
         budget_usd: float | None = None,
         deadline_at: datetime | float | None = None,
+        limits: UsageLimits | Mapping[str, Any] | None = None,
     ) -> ResumeHandle[Value]:
         """Continue a run from its journal: finished calls are served, the rest is done.
 
@@ -249,7 +251,7 @@ class Engine(Registries):
                 ``journal_miss`` error in the outcome.
             invalidate: seqs of memoized failures that are to be run again.
             budget_usd: another ceiling from now on; journaled. The recorded one holds unless given.
-            deadline_at: as in :meth:`run`, for this segment.
+            deadline_at, limits: as in :meth:`run`, for this segment.
         """
         check_run_id(run_id)
         workflow = None if wf is None else self.workflow_of(wf)
@@ -262,6 +264,7 @@ class Engine(Registries):
             strict=dry_run,
             budget_usd=check_usd(budget_usd, "budget_usd"),
             deadline_ms=deadline_ms(deadline_at),
+            limits=None if limits is None else UsageLimits.of(limits),
             invalidate=tuple(invalidate),
         )
         handle: ResumeHandle[Value] = ResumeHandle(self, run_id, EventBus(run_id, 0, self.clock))
@@ -378,8 +381,6 @@ class Engine(Registries):
         """Start a submitted run here; see ``rulvar.workers``."""
         request = request_of(self, submission)
         return self._start(RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock)), request)
-
-    # -- what runs use -------------------------------------------------------------------
 
     def model_slot(self, adapter_id: str) -> AbstractAsyncContextManager[None]:
         """Hold one of the model calls that may be under way at once, here and at the provider."""

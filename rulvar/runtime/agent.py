@@ -72,7 +72,7 @@ class AgentProfile:
         values["tools"] = _tools(values.get("tools"), where)
         values["est_cost"] = check_usd(values.get("est_cost"), f"{where}.est_cost")
         check_layer(where, values.get("model"), values.get("effort"), values.get("routing"))
-        if "limits" in values:
+        if values.get("limits") is not None:
             values["limits"] = UsageLimits.of(values["limits"], f"{where}.limits")
         if values.get("retry") is not None:
             values["retry"] = RetryPolicy.of(values["retry"], f"{where}.retry")

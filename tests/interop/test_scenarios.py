@@ -76,7 +76,8 @@ async def run_segments(scenario: Mapping[str, Any], routing: Any) -> tuple[list[
             outcome = await asyncio.wait_for(handle.result(), 10)
             for key, value in segment.get("resolve_after", {}).items():
                 await handle.resolve_external(key, value)
-            outcomes.append((outcome, len(fake.calls)))
+            preview = None if segment["kind"] == "run" else await handle.preview()
+            outcomes.append((outcome, len(fake.calls), preview))
     return outcomes, store, workflow
 
 
@@ -109,7 +110,7 @@ async def test_a_live_run_ends_as_recorded(scenario: Mapping[str, Any], routing:
     if scenario["name"] in LATER:
         pytest.skip("needs a part of the engine that is not there yet")
     outcomes, _, _ = await run_segments(scenario, routing)
-    for segment, (outcome, calls) in zip(scenario["segments"], outcomes, strict=True):
+    for segment, (outcome, calls, preview) in zip(scenario["segments"], outcomes, strict=True):
         expected = segment["outcome"]
         assert outcome.status == expected["status"]
         if scenario["name"] != "rand":
@@ -137,6 +138,19 @@ async def test_a_live_run_ends_as_recorded(scenario: Mapping[str, Any], routing:
         ):
             assert getattr(outcome.cost, ours) == expected["cost"][theirs]
         assert calls == segment["live_calls"]
+        if "preview" in expected:
+            assert preview_json(preview) == expected["preview"]
+
+
+def preview_json(preview: Any) -> dict[str, Any]:
+    return {
+        "hits": preview.hits,
+        "misses": preview.misses,
+        "skipped": preview.skipped,
+        "reruns": preview.reruns,
+        "orphaned": list(preview.orphaned),
+        "invalidResolutions": list(preview.invalid_resolutions),
+    }
 
 
 def load_journal(vectors: Path, name: str) -> list[JournalEntry]:
@@ -227,15 +241,22 @@ async def test_the_recorded_journal_replays_strictly(
         budget_defaults=budget_defaults(scenario) or None,
     )
     if misses:  # a workflow cannot swallow a miss here
-        with pytest.raises(JournalMissError):
+        with pytest.raises(JournalMissError) as missed:
             await replay
+        if misses == 1 and (expected.get("error") or {}).get("code") == "journal_miss":
+            facts = expected["error"]["data"]
+            assert {name: missed.value.data.get(name) for name in facts} == facts
         return
     result = await replay
     assert result.outcome.status == expected["status"]
     assert result.outcome.value == expected.get("value")
     assert [item.to_wire() for item in result.outcome.pending] == expected["pending"]
-    assert result.preview.hits == expected["preview"]["hits"]
-    assert list(result.preview.orphaned) == expected["preview"]["orphaned"]
+    assert preview_json(result.preview) == expected["preview"]
+    dropped = [without_volatile(item.to_wire()) for item in result.outcome.dropped]
+    assert dropped == without_volatile(expected["dropped"])
+    assert result.outcome.cost.total_usd == expected["cost_totalUsd"]
+    if "error" in expected:
+        assert error_json(result.outcome.error, expected["error"]) == expected["error"]
     assert result.outcome.usage.to_wire() == expected["usage"]
 
 

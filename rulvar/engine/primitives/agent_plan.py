@@ -227,7 +227,11 @@ def plan_fallback(options: AgentOptions, profile: AgentProfile) -> Mapping[str, 
 
 def agent_task(run: Run, plan: AgentPlan) -> AgentTask:
     options, profile = plan.options, plan.profile
-    limits = UsageLimits.of(profile.limits, "profile limits") if options.limits is None else None
+    limits = (
+        run.request.limits if profile.limits is None else UsageLimits.of(profile.limits, "profile limits")
+    )
+    if options.limits is not None or limits is None:
+        limits = UsageLimits.of(options.limits, "ctx.agent limits")
     retry = options.retry if options.retry is not None else profile.retry
     return AgentTask(
         prompt=plan.prompt,
@@ -239,7 +243,7 @@ def agent_task(run: Run, plan: AgentPlan) -> AgentTask:
         tools=plan.toolset.contracts,
         schema=plan.schema,
         system=profile.system if options.system is None else options.system,
-        limits=limits or UsageLimits.of(options.limits, "ctx.agent limits"),
+        limits=limits,
         compaction=Compaction.of(profile.compaction, f"profiles[{plan.agent_type!r}].compaction"),
         retry=RetryPolicy.of(retry, "ctx.agent retry") if retry is not None else run.engine.retry,
         media=options.media,

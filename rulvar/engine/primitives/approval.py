@@ -31,6 +31,8 @@ async def wait_approval(run: Run, place: Place, opened: Opened, tool: Tool, args
         if tool.risk is not None:
             value["risk"] = tool.risk
         operation = Operation(await suspend_entry(run, place, "approval", scope, key, value))
+    else:
+        run.accounting.hits += 1
     if operation.resolution is not None:
         return _answer(resolved_value(operation))
     facts = {"toolName": tool.name, "entryRef": operation.first.seq}

@@ -20,6 +20,7 @@ from rulvar import (
     TextDelta,
     Usage,
     UsageUpdate,
+    define_workflow,
     tool,
     workflow,
 )
@@ -146,6 +147,33 @@ async def test_an_answer_that_costs_more_than_the_rest_is_cut_and_the_run_is_exh
     assert outcome.cost.total_usd == pytest.approx(0.3)  # what came in before the cut is paid
     [exchange] = [e.value["record"] for e in entries if e.key.startswith("pc:")]
     assert (exchange["outcome"], exchange["aborted"]) == ("aborted", "budget")
+
+
+@pytest.mark.parametrize(
+    ("profile", "call", "turns"),
+    [({}, {}, 1), ({"limits": {"max_turns": 2}}, {}, 2), ({}, {"limits": {"max_turns": 3}}, 3)],
+)
+async def test_a_runs_limits_bound_the_calls_that_have_none(
+    profile: dict[str, Any], call: dict[str, Any], turns: int
+) -> None:
+    @tool
+    def look(q: str) -> str:
+        """Look."""
+        return q
+
+    async def body(ctx: Any, args: Any) -> Any:
+        return await ctx.agent("go", agent_type="a", tools=[look], result="full", **call)
+
+    engine = create_test_engine(
+        agents={"a": lambda call: fake_tool_calls(name="look", args={"q": str(len(call.req.messages))})},
+        profiles={"a": profile},
+    )
+    async with engine:
+        with pytest.raises(ConfigError, match=r"limits\.max_turns: expected an integer from 1 up"):
+            engine.run(define_workflow("w", body), limits={"max_turns": 0})
+        run = engine.run(define_workflow("w", body), limits={"max_turns": 1}, run_id="r")
+        assert (await run.result()).status == "ok"
+    assert len(engine.fake.calls) == turns
 
 
 async def test_turns_that_make_no_progress_end_with_a_limit() -> None:
