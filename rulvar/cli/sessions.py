@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from rulvar.cli.driving import drive
 from rulvar.cli.outcomes import exit_code, outcome_document, preview_document, show_outcome
 from rulvar.cli.terminal import Terminal
 from rulvar.engine.handle import ResumeHandle, RunHandle
+from rulvar.machines.report import read_run, run_document
+from rulvar.machines.view import RunView
 
 if TYPE_CHECKING:
     from rulvar.contracts.events import Event
@@ -31,11 +34,15 @@ class Report:
     events: list[Event]
     signal: int | None = None
     preview: Preview | None = None
+    machine: RunView | None = None
+    duration_ms: int = 0
 
     def tell(self, terminal: Terminal) -> int:
         """Write the report and return the exit code."""
         if terminal.json_output:
             document = outcome_document(self.run_id, self.workflow, self.outcome, self.events)
+            if self.machine is not None:
+                document = {**run_document(self.machine, self.outcome, self.duration_ms), **document}
             if self.preview is not None:
                 document["preview"] = preview_document(self.preview)
             terminal.document(document)
@@ -62,7 +69,7 @@ async def finish(
         options: ``quiet`` and ``no_input`` of the command line.
         deadline_at: epoch seconds; holds over the resumes that answers bring.
     """
-    run_id = handle.run_id
+    run_id, began = handle.run_id, time.monotonic()
     while True:
         driven = await drive(handle, terminal, workflow.name, quiet=options.quiet)
         outcome = driven.outcome
@@ -73,4 +80,8 @@ async def finish(
                 handle = engine.resume(run_id, workflow, args=args, deadline_at=deadline_at)
                 continue
         preview = await handle.preview() if isinstance(handle, ResumeHandle) else None
-        return Report(run_id, workflow.name, outcome, handle.events_seen(), driven.signal, preview)
+        view = await read_run(engine.store, run_id)
+        spent = round((time.monotonic() - began) * 1000)
+        return Report(
+            run_id, workflow.name, outcome, handle.events_seen(), driven.signal, preview, view, spent
+        )

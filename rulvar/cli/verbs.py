@@ -59,6 +59,7 @@ VERBS: tuple[Verb, ...] = (
     _own("cancel", "cancel", "cancel a run that waits, or that workers drive"),
     _own("worker", "worker", "drive runs that were handed to a queue"),
     _own("replay", "replay", "replay a run strictly: no live call, nothing written"),
+    _own("runs", "runs_show", "show a run as a tree; --record makes a tool fixture of it"),
     _own("runs ls", "runs_ls", "list the runs of a store"),
     _own("runs audit", "runs_audit", "check journals and meta rows; --repair mends what can be mended"),
     _own("inspect", "inspect_run", "show what a run did, call by call"),

@@ -295,18 +295,31 @@ class Workspace:
 
         if reference.endswith(".py"):
             module = load_module(reference, root, what)
-            found = [value for value in vars(module).values() if isinstance(value, Workflow)]
-            own = [item for item in found if getattr(item.body, "__module__", None) == module.__name__]
+            values = [_compiled(value) for value in vars(module).values()]
+            found = {value.name: value for value in values if isinstance(value, Workflow)}.values()
+            own = [item for item in found if _home_of(item) == module.__name__]
             if len(own) == 1:
                 return own[0]
-        loaded = load_reference(reference, root, what)
+        loaded = _compiled(load_reference(reference, root, what))
         if not isinstance(loaded, Workflow):
             hint = "; decorate it with @workflow" if inspect.iscoroutinefunction(loaded) else ""
+            if isinstance(loaded, type):
+                hint = "; derive it from StateMachine, and not as an abstract base"
             raise ConfigError(
                 f"{what}: {reference} is no workflow but {_article(type(loaded).__name__)}{hint}",
                 data={"field": what},
             )
         return loaded
+
+
+def _compiled(value: Any) -> Any:
+    """Return the workflow that a state machine's class is compiled to; anything else as it is."""
+    return getattr(value, "__workflow__", value) if isinstance(value, type) else value
+
+
+def _home_of(workflow: Workflow[Any]) -> str | None:
+    """Return the name of the module that a workflow is written in."""
+    return getattr(workflow.source or workflow.body, "__module__", None)
 
 
 def _article(name: str) -> str:

@@ -20,7 +20,8 @@ from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
 from rulvar.contracts.outcome import Pending
-from rulvar.errors import ConfigError, ResolutionError
+from rulvar.engine.waits import find_way
+from rulvar.errors import ConfigError
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -64,10 +65,7 @@ async def _answer_in(runs: Runs, options: argparse.Namespace, terminal: Terminal
             f"resume the run first (rulvar resume {options.run}) or pass --force",
             data={"field": "run"},
         )
-    pending = next((item for item in waits if item.key == key), None)
-    if pending is None:
-        names = ", ".join(repr(item.key) for item in waits) or "none"
-        raise ResolutionError(f"run {options.run!r} does not wait for {key!r}; open waits: {names}")
+    pending = find_way(key or "", waits, f"run {options.run!r}")
     await engine.resolve_external(options.run, pending.key, answer_value(text, pending))
     left = [item for item in waits if item is not pending]
     if terminal.json_output:
@@ -85,7 +83,12 @@ async def _answer_in(runs: Runs, options: argparse.Namespace, terminal: Terminal
 
 def _key_and_text(options: argparse.Namespace, waits: list[Pending]) -> tuple[str | None, str | None]:
     key, text = options.key, options.value
-    if key is not None and text is None and len(waits) == 1 and waits[0].key != key:
+    if (
+        key is not None
+        and text is None
+        and len(waits) == 1
+        and key not in (waits[0].key, waits[0].transition)
+    ):
         return waits[0].key, key  # one word for the one thing that is waited for
     return key, text
 

@@ -24,6 +24,7 @@ from rulvar.cli.sessions import finish
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
 from rulvar.kernel.admission import check_usd
+from rulvar.machines.report import trace_wanted
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +35,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="a name for people")
     parser.add_argument("--tag", action="append", default=[], help="a tag for people; may be repeated")
     add_bounds(parser)
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="keep arguments and results of tool calls, so that 'rulvar runs RUN --record FILE' can make a fixture "
+        "of the run (or set RULVAR_TRACE=1)",
+    )
     parser.add_argument("--no-input", action="store_true", help="never ask; end with exit code 3 instead")
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress")
     add_store(parser)
@@ -64,6 +71,7 @@ async def _run(options: argparse.Namespace, terminal: Terminal) -> int:
                 deadline_at=deadline,
                 name=options.name,
                 tags=options.tag,
+                trace=trace_wanted(options.trace) or None,
             )
             report = await finish(engine, handle, workflow, args, options, terminal, deadline_at=deadline)
     return report.tell(terminal)

@@ -62,6 +62,7 @@ def test_the_document_of_a_run_holds_what_there_is_to_know(rulvar: Rulvar) -> No
     [pending] = document["pending"]
     assert (pending["key"], pending["prompt"]) == ("gate", "Ship it?")
     assert set(document) == {
+        "durationMs", "errorMessage", "outcome", "result",
         "runId", "workflow", "status", "value", "error", "pending", "dropped", "usage", "cost", "warnings",
             "raised",
     }  # fmt: skip

@@ -1,0 +1,89 @@
+"""Show a run as a tree: where every machine stands, what it waits for and what a person would see.
+
+With --record the tool calls of a traced run become a fixture for tests. Code of the project is run only where its engine is what names the store.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rulvar.cli.arguments import add_config, add_json, add_store
+from rulvar.cli.catalogue import journal_of
+from rulvar.cli.driving import run_async
+from rulvar.cli.exits import OK
+from rulvar.cli.stores import Runs
+from rulvar.cli.terminal import Terminal
+from rulvar.cli.workspace import Workspace
+from rulvar.errors import ConfigError
+from rulvar.machines.report import describe_run, prompt_of, read_run, record_run
+from rulvar.machines.view import RunView
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--record", metavar="FILE", help="write the tool fixture of the run to this file")
+    parser.add_argument("--tools", metavar="ID,ID", help="with --record: only calls of these tools")
+    add_store(parser)
+    add_config(parser)
+    add_json(parser)
+
+
+def execute(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Show or record."""
+    return run_async(_show(options, terminal))
+
+
+async def _show(options: argparse.Namespace, terminal: Terminal) -> int:
+    async with Workspace(options).runs() as runs:
+        return await _show_in(runs, options, terminal)
+
+
+async def _show_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) -> int:
+    store = runs.journal
+    await journal_of(store, options.run)
+    if options.tools is not None and options.record is None:
+        raise ConfigError("--tools without --record: there is nothing that it could choose from")
+    if options.record is not None:
+        tools = None if options.tools is None else [name.strip() for name in options.tools.split(",")]
+        told = await record_run(store, options.run, options.record, tools)
+        if terminal.json_output:
+            terminal.document(told)
+        else:
+            terminal.out(f"{told['recordings']} recordings in {told['file']}")
+            if told["skippedPending"]:
+                terminal.out(f"  {told['skippedPending']} calls skipped: their results came from children")
+        return OK
+    view = await read_run(store, options.run)
+    if terminal.json_output:
+        terminal.document(_document(view))
+    else:
+        for line in describe_run(view):
+            terminal.out(line)
+    return OK
+
+
+def _document(view: RunView) -> dict[str, Any]:
+    prompt = prompt_of(view)
+    return {
+        **_node(view),
+        "prompt": None if prompt is None else prompt.to_wire(),
+    }
+
+
+def _node(view: RunView) -> dict[str, Any]:
+    return {
+        "runId": view.run_id,
+        "workflow": view.workflow,
+        "status": view.status,
+        "place": view.place,
+        "path": view.path,
+        "state": view.state,
+        "result": view.result,
+        "error": view.error,
+        "documents": [item.to_wire() for item in view.documents],
+        "pending": [way.to_wire() for way in view.waits],
+        "trace": [event.to_wire() for event in view.trace],
+        "children": [_node(child) for child in view.children],
+    }
