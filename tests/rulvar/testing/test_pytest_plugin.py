@@ -836,7 +836,7 @@ async def test_it():
     assert (await create_test_engine(agents={}).run(broken, run_id="r1").result()).status == "ok"
 """,
     )
-    run = project.pytest()
+    run = project.pytest("--rulvar-report=report.json")
     assert (
         "run r1 of 'broken' ended error: error: 'missing'; raised by KeyError at test_broken.py:8 in broken"
         in run.stdout
