@@ -60,7 +60,10 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, rename=camel_case, omit_de
         """
         try:
             return msgspec.convert(wire, cls)
-        except (msgspec.ValidationError, UnicodeEncodeError) as error:  # a lone surrogate where a word belongs
+        except (
+            msgspec.ValidationError,
+            UnicodeEncodeError,
+        ) as error:  # a lone surrogate where a word belongs
             raise ConfigError(f"{cls.__name__}: {error}") from None
 
 
