@@ -1,6 +1,7 @@
 """The pytest plugin, in real pytest processes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
