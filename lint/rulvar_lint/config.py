@@ -111,7 +111,9 @@ def load(root: Path, codes: frozenset[str]) -> Config:
 
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as err:
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply to be read") from None
+    except ValueError as err:  # a TOMLDecodeError is one, and so is a number with thousands of digits
         raise ConfigError(f"{path}: {err}") from err
     table = data
     for depth, name in enumerate(_TABLE, 1):

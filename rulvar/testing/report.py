@@ -241,6 +241,8 @@ def report_from_wire(wire: Any, name: str) -> ReplayReport:
         )
     try:
         return msgspec.convert(wire, ReplayReport)
+    except UnicodeEncodeError:
+        _refuse(name, "report", "a text holds half a surrogate pair, which no report of rulvar does")
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `")
         _refuse(name, place.rstrip("`").removeprefix("$").removeprefix(".") or "report", problem)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -103,3 +104,10 @@ def test_any_comment_is_an_ignore_comment_or_none(comment: str) -> None:
     project.set_text("flow.py", f"{HEAD}  # {comment}\n")
     for found in project.check():
         assert found.line >= 1
+
+
+@pytest.mark.parametrize("value", ["[" * 5_000, "9" * 5_000])
+def test_a_value_that_no_reader_takes_is_refused_with_the_files_name(tmp_path: Path, value: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.rulvar.lint]\nselect = {value}\n")
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: "):
+        load(tmp_path, frozenset({"RLV101"}))

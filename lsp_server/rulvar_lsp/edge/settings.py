@@ -55,13 +55,17 @@ def _camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
+_LONGEST = 1e9
+"""The largest number that a setting takes; nothing waits for longer than that."""
+
+
 def _read(value: Any, default: Any) -> Any:
     if isinstance(default, bool):
         return value if isinstance(value, bool) else None
     if isinstance(default, str):
         return value if isinstance(value, str) else None
     if isinstance(default, float):
-        good = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        good = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _LONGEST
         return float(value) if good else None
     good = isinstance(value, list) and all(isinstance(item, str) for item in value)
     return tuple(value) if good else None

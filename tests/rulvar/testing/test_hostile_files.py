@@ -6,16 +6,18 @@ import copy
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rulvar.errors import RulvarError
+from rulvar.errors import ConfigError, RulvarError
 from rulvar.kernel.scope import parse_scope
 from rulvar.stores.bundle import decode_bundle
 from rulvar.testing.cassette import parse_cassette
-from rulvar.testing.report import report_from_wire
+from rulvar.testing.report import read_report, report_from_wire
 
 IS_LONG = "RULVAR_FUZZ_EXAMPLES" in os.environ  # else the same examples in every run
 ANYHOW = settings(
@@ -165,3 +167,10 @@ def test_any_object_is_a_report_or_refused(value: Any) -> None:
 @example(path="wf:a" + "/a" * 50_000)
 def test_any_text_is_a_scope_or_refused(path: str) -> None:
     read(lambda: parse_scope(path), "")
+
+
+def test_a_report_with_half_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    file.write_text('{"kind": "rulvar-replay-report", "v": 1, "mode": "\\ud800"}')
+    with pytest.raises(ConfigError, match=r"report\.json"):
+        read_report(file)
