@@ -155,9 +155,7 @@ from rulvar import Ctx, workflow
 
 @workflow
 async def flow(ctx: Ctx, args: dict):
-    return await ctx.parallel(
-        [lambda path=path: ctx.agent(f"Review {path}") for path in args["paths"]]
-    )
+    return await ctx.parallel([lambda path=path: ctx.agent(f"Review {path}") for path in args["paths"]])
 """,
         suppress="Never.",
     ),
