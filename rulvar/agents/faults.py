@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rulvar.contracts.failure import failure_reason
 from rulvar.errors import (
-    AgentLimitError,
     BudgetExceededError,
     InvalidOutputError,
     ModelFailedError,
@@ -34,8 +33,11 @@ def agent_fault(agent_id: str, result: AgentResult) -> RulvarError:
         assert error is not None
         return BudgetExceededError(error.message, data=data)
     if result.status == "limit":
-        text = "its limit" if error is None else error.message
-        return AgentLimitError(f"agent {agent_id} stopped: {text}", data=data)
+        # an agent's own limits end it elsewhere: its model stopped before its answer was whole
+        return ModelFailedError(
+            f"the model of agent {agent_id} stopped before its answer was whole: raise limits.max_output_tokens",
+            data={**data, "reason": "refused"},
+        )
     reason = failure_reason(error)
     told = (
         f": {error.message}" if error is not None and kind in ("transport", "rate-limit") else f" ({reason})"

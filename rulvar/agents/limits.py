@@ -25,7 +25,7 @@ class Limits:
         max_duration: seconds on the engine's clock; the code is ``timeout``. None is no bound.
         max_input_bytes, max_output_bytes: size of the input and of the answer, as JSON.
         max_context_bytes: size of the conversation that is sent.
-        max_output_tokens: tokens of one answer of the model.
+        max_output_tokens: tokens of one answer of the model; it stops there, and the code is ``model_failed``.
         max_cost_micros: money, in micro-USD; the code is ``budget_exceeded``. None is no bound of its own.
         max_event_retention: how many of its last events ``observe`` can still tell.
         max_descendants: children and their children.

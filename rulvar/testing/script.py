@@ -113,6 +113,20 @@ class ScriptedRequest:
         )
 
 
+def _media_types(media: Any) -> tuple[str, ...]:
+    if media is False or media is None:
+        return ()
+    if isinstance(media, str):
+        return (media,)
+    types = tuple(media) if isinstance(media, Iterable) else (None,)
+    if not all(isinstance(kind, str) for kind in types):
+        raise ConfigError(
+            f"scripted_model media: expected media types, or False for none, got {media!r}",
+            data={"field": "media"},
+        )
+    return types
+
+
 def final(output: Any, *, cost_micros: int = 0) -> dict[str, Any]:
     """Return the step of a final answer."""
     return {"type": "final", "output": output, "usage": {"cost_micros": cost_micros}}
@@ -156,7 +170,7 @@ class ScriptedModel(FakeAdapter):
         self._at = 0
         self.max_cost_micros = max_cost_micros
         self.stream_chunk = stream_chunk
-        self.media = () if media is False or media is None else tuple(media)
+        self.media = _media_types(media)
 
     @property
     def remaining(self) -> int:

@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rulvar.contracts.envelope import Receipt
 from rulvar.contracts.outcome import Outcome
 from rulvar.contracts.ports.clock import Clock
+from rulvar.contracts.stream import WireError
 from rulvar.engine.ctx import Ctx, run_of
 from rulvar.engine.engine import Engine
 from rulvar.engine.handle import RunHandle
 from rulvar.engine.primitives.tool_call import ToolOptions, run_tool_call
 from rulvar.engine.providers import Providers
 from rulvar.engine.workflow import define_workflow
-from rulvar.errors import ConfigError
+from rulvar.errors import ConfigError, InvalidInputError, NonSerializableValueError
 from rulvar.kernel.ledger import usd
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.engine import ImpatientClock
 from rulvar.testing.machine import root_cause
+from rulvar.tools.faults import is_recorded_fault, recorded_fault
 from rulvar.tools.grants import tool_grants
 from rulvar.tools.tool import Tool
 
@@ -91,7 +93,17 @@ async def run_tool(
     options = ToolOptions(config=config, call_id=call_id, signal=signal)
 
     async def call(ctx: Ctx) -> Any:
-        return await run_tool_call(run_of(ctx), tool, input, options, None)
+        try:
+            return await run_tool_call(run_of(ctx), tool, input, options, None)
+        except NonSerializableValueError as error:
+            text = f"arguments of tool {tool.id} do not fit: {error.message}"
+            raise InvalidInputError(text, data={"tool": tool.id, **error.data}) from error
+        except asyncio.CancelledError:
+            # what was interrupted keeps its own end: a write may have happened
+            ended = (await _step(store, run_id)) or {}
+            if (fault := ended.get("error")) and is_recorded_fault(fault["code"]):
+                raise recorded_fault(fault) from None
+            raise
 
     store = InMemoryStore()
     engine = Engine(
@@ -115,7 +127,12 @@ async def run_tool(
         )
         async with _watching(handle, signal):
             outcome = await handle.result()
-    receipt = await _receipt(store, run_id)
+    step = await _step(store, run_id)
+    receipt = Receipt.from_wire(step["receipt"]) if step is not None else None
+    if receipt is None and outcome.error is not None and outcome.error.code == InvalidInputError.code:
+        receipt = Receipt(call_id=call_id, tool_id=tool.id, execution="not_started", disclosure="withheld")
+    if outcome.status == "cancelled" and step is not None and "error" in step:
+        outcome = replace(outcome, error=WireError.from_wire(step["error"]))
     return ToolTestRun(
         outcome=outcome,
         spent_micros=0 if receipt is None else receipt.spent_micros,
@@ -149,9 +166,9 @@ async def _watching(handle: RunHandle, signal: asyncio.Event | None) -> Any:
             await watcher
 
 
-async def _receipt(store: InMemoryStore, run_id: str) -> Receipt | None:
+async def _step(store: InMemoryStore, run_id: str) -> dict[str, Any] | None:
     for entry in reversed(await store.load(run_id)):
         wire = entry.to_wire()
         if entry.kind == "step" and isinstance(wire.get("receipt"), dict):
-            return Receipt.from_wire(wire["receipt"])
+            return wire
     return None

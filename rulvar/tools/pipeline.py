@@ -149,6 +149,14 @@ def _precheck(task: ToolTask) -> None:
 # -- the tool and what comes after -----------------------------------------------------------
 
 
+class _Unfit(Exception):
+    """A tool has done its work, and what it returned is no JSON."""
+
+    def __init__(self, error: InvalidOutputError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 class _Execution:
     """A call that the gate let through."""
 
@@ -170,6 +178,8 @@ class _Execution:
                 return await self._returned(await self._intercepted()())
         except Refused as refused:
             return self.not_started(refused.error, refused.exception)
+        except _Unfit as unfit:
+            return self._returned_no_json(unfit)
         except ControlFlow:
             self._settle(0, 0, "not_started")
             raise
@@ -223,12 +233,11 @@ class _Execution:
             value = tool.function(**arguments, **extra)
         if inspect.isawaitable(value):
             value = await value
-        if isinstance(value, ToolEnvelope):
-            if value.pending is not None:
-                return value
-            plain = journal_value(value.to_wire(), f"tool {tool.id}")
-            return replace(decode_envelope(plain, f"tool {tool.id} result"), documents=value.documents)
-        return ToolEnvelope(data=journal_value(value, f"tool {tool.id}"))
+        try:
+            return _enveloped(tool, value)
+        except NonSerializableValueError as error:
+            text = f"the result of tool {tool.id} does not fit: {error.message}"
+            raise _Unfit(InvalidOutputError(text, data={"tool": tool.id, **error.data})) from error
 
     def _provided(self, token: Any) -> Any:
         provide = self.task.context.provide
@@ -252,6 +261,11 @@ class _Execution:
             return ToolRun(receipt=receipt, error=refused.error, raw=raw, exception=refused.exception)
         return ToolRun(receipt=replace(receipt, disclosure="released"), envelope=envelope, raw=raw)
 
+    def _returned_no_json(self, unfit: _Unfit) -> ToolRun:
+        spent, held = self.task.context.usage or (self.tool.cost_micros, 0)
+        error: RulvarError = self._unknown() if held else unfit.error
+        return self._failed(error, "unknown" if held else "succeeded", spent, held, unfit.__cause__)
+
     def _refused(self, error: RulvarError) -> ToolRun:
         usage = self.task.context.usage
         if usage is not None and self.uncertain:
@@ -262,13 +276,9 @@ class _Execution:
     def _broken(self, error: Exception) -> ToolRun:
         if self.uncertain:
             return self._failed(self._unknown(), "unknown", *self._uncertain_cost(), error)
-        told: RulvarError
-        if isinstance(error, NonSerializableValueError):
-            told = error
-        else:
-            text = f"tool {self.tool.id} failed"
-            public = f"{text}: {error}" if self.tool.public_errors else text
-            told = ToolFailedError(public, data={"tool": self.tool.id})
+        text = f"tool {self.tool.id} failed"
+        public = f"{text}: {error}" if self.tool.public_errors else text
+        told = ToolFailedError(public, data={"tool": self.tool.id})
         return self._failed(told, "failed", self._known(), 0, error)
 
     def _interrupted(self, error: asyncio.CancelledError | None) -> ToolRun:
@@ -344,6 +354,15 @@ def release_envelope(tool: Tool, raw: ToolEnvelope, receipt: Receipt) -> ToolRun
     except NonSerializableValueError as refusal:
         return ToolRun(receipt=receipt, error=refusal, raw=raw)
     return ToolRun(receipt=replace(receipt, disclosure="released"), envelope=envelope, raw=plain)
+
+
+def _enveloped(tool: Tool, value: Any) -> ToolEnvelope:
+    if not isinstance(value, ToolEnvelope):
+        return ToolEnvelope(data=journal_value(value, f"tool {tool.id}"))
+    if value.pending is not None:
+        return value
+    plain = journal_value(value.to_wire(), f"tool {tool.id}")
+    return replace(decode_envelope(plain, f"tool {tool.id} result"), documents=value.documents)
 
 
 def _bound(handler: Handler, proceed: Proceed) -> Proceed:

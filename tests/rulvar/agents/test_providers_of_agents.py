@@ -75,6 +75,24 @@ async def test_s59_a_missing_usage_is_an_error_and_never_free(run: Any) -> None:
     assert told.outcome.error.data["reason"] == "invalid_response"
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+        {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}},
+        {"status": "incomplete"},
+        {"output": [{"type": "message", "content": [{"type": "refusal", "refusal": "no"}]}]},
+    ],
+    ids=["tokens", "filter", "other", "refusal"],
+)
+async def test_an_answer_that_is_not_whole_is_refused_and_paid(run: Any, told: dict[str, Any]) -> None:
+    adapter, _ = responding(whole(usage={"input_tokens": 1000, "output_tokens": 500}) | told)
+    ended = await run(Agent(id="brief", model=adapter, output=REPLY), "Hello")
+    assert (ended.status, ended.code) == ("error", "model_failed")
+    assert ended.outcome.error.data["reason"] == "refused"
+    assert ended.budget.spent_micros == 1200
+
+
 async def test_s59_a_refused_key(run: Any) -> None:
     adapter, _ = responding({"error": {"message": "Incorrect API key provided: test-key"}}, 401)
     told = await run(Agent(id="brief", model=adapter, output=REPLY), "Hello")

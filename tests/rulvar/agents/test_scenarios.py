@@ -9,6 +9,7 @@ from orders import REPLY, Orders
 
 from rulvar import Engine, InMemoryStore
 from rulvar.agents import Agent, Limits, StreamPolicy
+from rulvar.errors import ConfigError
 from rulvar.testing.script import scripted_model
 
 GRANTS = {"model:scripted", "tool:orders.lookup", "effect:read"}
@@ -148,3 +149,17 @@ async def test_s52_a_limit_of_tool_calls() -> None:
     )
     assert (told.outcome.status, told.code) == ("error", "limit_exceeded")
     assert orders.executions["orders.lookup"] == 1
+
+
+@pytest.mark.parametrize(
+    ("media", "seen"),
+    [("image/png", ("image/png",)), (["application/pdf"], ("application/pdf",)), (False, ()), (None, ())],
+)
+def test_what_a_scripted_model_can_see(media: Any, seen: tuple[str, ...]) -> None:
+    assert scripted_model([], media=media).media == seen
+
+
+@pytest.mark.parametrize("media", [True, 3, [1]])
+def test_media_types_that_are_none_are_refused(media: Any) -> None:
+    with pytest.raises(ConfigError, match="media"):
+        scripted_model([], media=media)
