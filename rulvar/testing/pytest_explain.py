@@ -12,6 +12,10 @@ from rulvar.testing.report import relative_path
 __all__ = ["explain"]
 
 
+_EXPLAINED = ("vcr_miss", "journal_miss")
+"""Errors of which the section tells more than their message."""
+
+
 def explain(collected: Collected, collector: RunCollector) -> str:
     """Return what a failure section says: calls that nothing served, replays that diverged, runs that failed."""
     lines: list[str] = []
@@ -23,7 +27,7 @@ def explain(collected: Collected, collector: RunCollector) -> str:
             where = _at(run.divergence_site, collector)
             label = run.divergence.get("found") or run.divergence.get("label") or ""
             lines.append(f"replay of {run.run_id} diverged{where}: {default_redact(str(label))}")
-        elif run.error is not None:
+        elif run.error is not None and run.error.code not in _EXPLAINED:
             lines.append(_explain_end(run))
     return "\n".join(lines)
 
