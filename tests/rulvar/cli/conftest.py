@@ -308,6 +308,8 @@ def signalled(project: Path) -> Callable[..., Done]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # a job in the background of a script is told to ignore Ctrl-C, and its children inherit that
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         assert process.stderr is not None
         told = b""
