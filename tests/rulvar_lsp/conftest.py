@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -75,6 +75,8 @@ class LspClient:
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             start_new_session=True,
+            # a job in the background of a script is told to ignore Ctrl-C, and its children inherit that
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             env={**os.environ, **(env or {})},
         )
         threading.Thread(target=self._read, daemon=True).start()
@@ -83,18 +85,23 @@ class LspClient:
     def _read(self) -> None:
         stream = self.process.stdout
         assert stream is not None
-        while True:
-            length = None
-            while line := stream.readline().strip():
-                if line.lower().startswith(b"content-length"):
-                    length = int(line.split(b":")[1])
-            if length is None:
-                self._inbox.put(None)
-                return
-            message = json.loads(stream.read(length))
-            if "method" in message and "id" in message:
-                self._answer(message)
-            self._inbox.put(message)
+        with contextlib.suppress(ValueError):  # the test has closed the stream meanwhile
+            while (message := self._next_message(stream)) is not None:
+                if "method" in message and "id" in message:
+                    self._answer(message)
+                self._inbox.put(message)
+        self._inbox.put(None)
+
+    @staticmethod
+    def _next_message(stream: IO[bytes]) -> dict[str, Any] | None:
+        length = None
+        while line := stream.readline().strip():
+            if line.lower().startswith(b"content-length"):
+                length = int(line.split(b":")[1])
+        if length is None:
+            return None
+        message: dict[str, Any] = json.loads(stream.read(length))
+        return message
 
     def _answer(self, message: dict[str, Any]) -> None:
         if message["method"] in self.silent:

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 from rulvar_lsp.text import Span, Text
 
-# Everything up to a triple quote, comments and other strings in one go, and then the string. Possessive: what a comment
-# holds is never looked at again.
-_TRIPLE = re.compile(
-    r"""(?:[^"'\#]++
-      |\#[^\r\n]*+
-      |(?!"{3}|'{3})(?:"(?:[^"\\\r\n]++|\\.)*+"?|'(?:[^'\\\r\n]++|\\.)*+'?)
-    )*+
-    (?P<triple>"{3}|'{3})(?:[^"'\\]++|\\.|(?!(?P=triple)).)*+(?:(?P=triple)|\Z)""",
+# A comment, the beginning of a long string, or a short string. No possessive quantifiers: before Python 3.11.5 they
+# miss matches.
+_TOKEN = re.compile(
+    r"""\#[^\r\n]*
+      |(?P<triple>"{3}|'{3})
+      |"(?:[^"\\\r\n]+|\\.)*"?
+      |'(?:[^'\\\r\n]+|\\.)*'?""",
     re.VERBOSE | re.DOTALL,
 )
+_CLOSING = {quotes: re.compile(rf"\\.|(?P<end>{quotes})", re.DOTALL) for quotes in ('"""', "'''")}
 _HEADER = re.compile(r"([ \t\f]*)(?:(class)|(?:async[ \t]+)?def)[ \t]+(\w+)")
 _WORD = re.compile(r"\w+")
 _LONGEST_HEADER = 30
@@ -58,11 +58,15 @@ def is_test_file(path: str) -> bool:
 def lines_in_strings(text: Text) -> set[int]:
     """Return the lines that begin inside a string."""
     inside: set[int] = set()
-    source, end = text.source, 0
-    while match := _TRIPLE.match(source, end):
-        end = match.end()
-        first, _ = text.place(match.start("triple"))
-        last, _ = text.place(end)
+    source, place = text.source, 0
+    while match := _TOKEN.search(source, place):
+        place = match.end()
+        if match["triple"] is None:
+            continue
+        ends = (item.end() for item in _CLOSING[match["triple"]].finditer(source, place) if item["end"])
+        place = next(ends, len(source))
+        first, _ = text.place(match.start())
+        last, _ = text.place(place)
         inside.update(range(first + 1, last + 1))
     return inside
 

@@ -51,7 +51,7 @@ async def test_nothing_that_can_be_read_reaches_the_disk(kind: str, tmp_path: Pa
     assert files
     for path in files:
         data = path.read_bytes()
-        for word in (b"Ada", b"secretive", b"argsHash", b"provider-call"):
+        for word in (SECRET.encode(), b"secretive", b"argsHash", b"provider-call"):
             assert word not in data, (path, word)
     resumed = await engine_over(store).resume("r", WORKFLOW, args=SECRET).result()
     assert resumed.value == outcome.value

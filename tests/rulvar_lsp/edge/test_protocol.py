@@ -45,21 +45,21 @@ def test_a_request_after_shutdown_is_refused_and_exit_ends_with_zero(lsp: Start)
     client.request("shutdown")
     assert client.error("textDocument/hover", client.at("file:///x.py", 0, 0))["code"] == -32600
     client.notify("exit")
-    assert client.process.wait(5) == 0
+    assert client.process.wait(30) == 0
 
 
 def test_exit_without_shutdown_ends_with_one(lsp: Start) -> None:
     client = lsp()
     client.initialize()
     client.notify("exit")
-    assert client.process.wait(5) == 1
+    assert client.process.wait(30) == 1
 
 
 def test_the_end_of_input_ends_the_server(lsp: Start) -> None:
     client = lsp()
     client.initialize()
     client.process.stdin.close()
-    assert client.process.wait(5) == 1
+    assert client.process.wait(30) == 1
 
 
 def test_an_unknown_method_is_answered_and_an_unknown_notification_is_ignored(lsp: Start) -> None:

@@ -273,7 +273,7 @@ def test_a_server_that_is_told_to_end_takes_its_children_along(
     run(client, client.open("test_flow.py"), "test_replay")
     child = _wait_for(project.root / "child")
     client.process.send_signal(number)
-    assert client.process.wait(5) == status
+    assert client.process.wait(30) == status
     assert _is_gone(int(child))
 
 
@@ -294,7 +294,7 @@ def test_children_are_gone_when_the_server_is(ready: Any, project: Any) -> None:
     run(client, uri, "test_replay")
     child = _wait_for(project.root / "child")
     client.process.stdin.close()
-    client.process.wait(5)
+    client.process.wait(30)
     assert _is_gone(int(child))
 
 
