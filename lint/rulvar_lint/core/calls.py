@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.arguments import Args, bind, eval_args, eval_marked_args, holds_ctx
-from rulvar_lint.core.effects import Cause
+from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
 from rulvar_lint.core.order import order_event, rebase, use_order
 from rulvar_lint.core.values import (
@@ -239,7 +239,7 @@ def captured_default(f: Frame, node: ast.AST, func: Func, name: str, takes_ctx: 
     default = func.decl.defaults.get(name)
     if default is None or default.taint is None or takes_ctx or func.frame is not None:
         return
-    origin = next(iter(default.taint))
+    origin = in_order(default.taint)[0]
     f.emit(
         node,
         Cause(

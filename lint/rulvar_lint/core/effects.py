@@ -4,6 +4,7 @@ leads to them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,3 +44,13 @@ class Cause:
 
 
 MAX_CHAIN: Final = 12
+
+
+def in_order(causes: Iterable[Cause] | None) -> list[Cause]:
+    """Causes in an order that is the same in every process; of several at one place, the one that says most first."""
+    return sorted(causes or (), key=_rank)
+
+
+def _rank(cause: Cause) -> tuple[str, int, int, str, int, str]:
+    place = cause.place
+    return (place.path, place.line, place.column, cause.code, -len(cause.what), cause.what)

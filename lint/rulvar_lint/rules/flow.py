@@ -8,6 +8,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.ctxcalls import SIGNATURES
+from rulvar_lint.core.effects import in_order
 from rulvar_lint.core.frame import REGION
 from rulvar_lint.core.values import Container, Dict, Seq, Value, options_of
 from rulvar_lint.core.words import names
@@ -30,7 +31,7 @@ def install(hooks: Hooks) -> None:
 
 def _note(f: Frame, kind: str, node: ast.AST, taint: Taint) -> None:
     line: int = getattr(node, "lineno", 0)
-    for cause in taint or ():
+    for cause in in_order(taint):
         f.m.sinks.setdefault((cause.code, cause.place), []).append((kind, line))
 
 

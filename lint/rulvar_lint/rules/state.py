@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core import hints, usage
 from rulvar_lint.core.classes import external_bases, fields_of
 from rulvar_lint.core.decls import Field
-from rulvar_lint.core.effects import Cause
+from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
 from rulvar_lint.core.values import (
     Class,
@@ -77,7 +77,7 @@ def captured(value: Value | None) -> Cause | None:
         for item in value.attrs.values():
             if item is not None and item.taint is not None and not isinstance(item, Inst):
                 return None
-    return next((cause for cause in taint or () if cause.code in _CAPTURED), None)
+    return next((cause for cause in in_order(taint) if cause.code in _CAPTURED), None)
 
 
 def _capture(f: Frame, node: ast.AST, name: str, cause: Cause) -> None:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.classes import external_bases, find_attribute, has_unknown_base, is_data_class
-from rulvar_lint.core.effects import Cause
+from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import PLAIN, REGION
 from rulvar_lint.core.values import (
     Bound,
@@ -177,7 +177,7 @@ def _report_unsorted(f: Frame, value: Value | None, seen: set[Value]) -> None:
     if value is None or value in seen:
         return
     seen.add(value)
-    for cause in value.taint or ():
+    for cause in in_order(value.taint):
         if cause.code == "RLV207" and cause in f.m.unsorted:
             f.m.report(f, f.m.unsorted[cause], cause, fix=_sort(f.m.unsorted[cause]))
     inner: list[Value | None] = []
