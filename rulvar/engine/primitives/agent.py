@@ -102,13 +102,13 @@ async def _run_admitted(
     if state is not None:
         host.resumed(state)
     loop = AgentLoop(task, host, state)
-    if state is not None:
-        await host.go_on(state)
-    announce_start(run, place, plan, opened.span, replayed=False)
     place.branch.busy(1)
     try:
-        await asyncio.sleep(0)  # calls that start together are all admitted before the first one ends
-        try:
+        try:  # whatever cancels the call from here on, its entry is closed
+            if state is not None:
+                await host.go_on(state)
+            announce_start(run, place, plan, opened.span, replayed=False)
+            await asyncio.sleep(0)  # calls that start together are all admitted before the first one ends
             end = await _to_the_end(loop)
         except asyncio.CancelledError:
             end = LoopEnd(status="error")
