@@ -93,8 +93,8 @@ async def _run_admitted(
     if plan.options.memoize_outcome or place.attempt is not None:
         # a failed call of a transition stands: another attempt has a scope of its own
         extra["memoizeOutcome"] = True
-    if plan.options.isolation != "none":
-        extra["value"] = {"isolation": plan.options.isolation}
+    if (isolation := plan.identity["isolation"]) != "none":
+        extra["value"] = {"isolation": isolation}
     opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, extra)
     state = await load_checkpoint(run, claim)
     take_up(run, opened, claim, state)

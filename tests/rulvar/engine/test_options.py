@@ -222,6 +222,20 @@ async def test_a_call_that_was_not_awaited_is_told_as_such(bench: Any) -> None:
     assert "is of type coroutine; write await before the call" in outcome.error.message
 
 
+@pytest.mark.parametrize("isolation", [{1, 2}, float("nan"), b"x", {"sandbox": object()}, ["\ud800", {0}]])
+async def test_an_isolation_that_json_cannot_hold_is_refused_before_any_entry(
+    bench: Any, isolation: Any
+) -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        await ctx.agent("x", isolation=isolation)
+
+    outcome = await bench.run(body, run_id="r")
+    assert outcome.status == "error"
+    assert outcome.error.code == "non_serializable_value"
+    assert "ctx.agent isolation" in outcome.error.message
+    assert await bench.entries("r") == []
+
+
 @pytest.mark.parametrize(
     ("options", "field"),
     [
