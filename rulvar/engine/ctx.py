@@ -116,12 +116,14 @@ class Ctx:
             limits: UsageLimits or mapping.
             memoize_outcome: keep a task-class failure or a limit on resume instead of rerunning it.
             replay: ``"cache"`` is served from any scope of the run, ``"never"`` always asks.
-            isolation: part of the identity; ``"none"`` unless told otherwise.
+            isolation: any JSON value; ``"none"`` unless told otherwise. It is part of the call's identity and is
+                kept in its entry, and does nothing else: tools run in this process whatever it says.
             stream: emit ``agent:delta`` events while the model answers.
 
         Raises:
             AgentCallError: the call failed or reached a limit.
             ConfigError: an option is wrong; names it.
+            NonSerializableValueError: an isolation that JSON cannot hold.
         """
         return run_agent(self._run, prompt, AgentOptions.of("ctx.agent", options), self._site())
 

@@ -27,10 +27,12 @@ class Spend:
     def __init__(self, pricing: Callable[[str], ModelPricing | None]) -> None:
         self._pricing = pricing
         self.usage = ZERO_USAGE
-        self.total_usd = 0.0
+        self._ended_usd = 0.0
+        self._tool_micros = 0
         self.held_usd = 0.0
         self.agents = 0
         self._under_way: dict[int, float] = {}
+        self._under_way_usd = 0.0
         self._wire_requests = 0
         self._approximate = False
         self._unpriced: dict[str, None] = {}
@@ -41,6 +43,15 @@ class Spend:
             "role": dict.fromkeys(ROLES, 0.0),
             "scope": {},
         }
+
+    @property
+    def total_usd(self) -> float:
+        """What was spent, agents that have not ended included.
+
+        Their exchanges are kept apart: taken in and out of one sum they would leave it a last bit away from what a
+        replay, which sees ends only, adds up.
+        """
+        return self._ended_usd + usd(self._tool_micros) + self._under_way_usd
 
     def add_entry(self, entry: JournalEntry) -> None:
         """Count a terminal entry of an agent or a tool call that a journal holds."""
@@ -61,7 +72,7 @@ class Spend:
     def add_exchange(self, agent_ref: int, cost_usd: float | None) -> None:
         """Count an exchange of an agent that has not ended; its terminal entry takes the place of them all."""
         if cost_usd:
-            self.total_usd += cost_usd
+            self._under_way_usd += cost_usd
             self._under_way[agent_ref] = self._under_way.get(agent_ref, 0.0) + cost_usd
 
     def add_tool(self, spent_micros: int, held_micros: int, scope: str) -> None:
@@ -70,7 +81,7 @@ class Spend:
         if not spent_micros:
             return
         amount = usd(spent_micros)
-        self.total_usd += amount
+        self._tool_micros += spent_micros
         totals = self._by["scope"]
         totals[scope or "root"] = totals.get(scope or "root", 0.0) + amount
 
@@ -90,13 +101,14 @@ class Spend:
         cost = self.price(reference, usage)
         attribution = _mapping(wire.get("costAttribution"))
         self.agents += 1
-        self.total_usd -= self._under_way.pop(wire.get("ref", -1), 0.0)
+        under_way = self._under_way.pop(wire.get("ref", -1), 0.0)
+        self._under_way_usd = self._under_way_usd - under_way if self._under_way else 0.0
         self.usage = add_usage(self.usage, usage)
         calls = wire.get("providerCalls")
         self._wire_requests += len(calls) if isinstance(calls, list) else 0
         self._approximate = self._approximate or bool(wire.get("usageApprox"))
         amount = cost or 0.0
-        self.total_usd += amount
+        self._ended_usd += amount
         if cost is None and (usage.input_tokens or usage.output_tokens):
             self._unpriced[reference] = None
         for dimension, key in (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rulvar.engine.engine import Engine
+from rulvar.engine.options import list_of, mapping_of
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock
 from rulvar.runtime.router import ROLES
@@ -63,12 +64,19 @@ def create_test_engine(
     Raises:
         ConfigError: an option is wrong; names it.
     """
-    fake = FakeAdapter(agents=agents or {}, caps_overrides=caps_overrides)
-    known: dict[str, Any] = {name: {} for name in agents or {} if name != "*"}
-    known.update(profiles or {})
+    answers = mapping_of(agents, "agents", '{"*": "an answer"}')
+    fake = FakeAdapter(
+        agents=answers,
+        caps_overrides=mapping_of(caps_overrides, "caps_overrides", '{"context_window": 1000}'),
+    )
+    known: dict[str, Any] = {name: {} for name in answers if name != "*"}
+    known.update(mapping_of(profiles, "profiles", '{"reviewer": {"effort": "high"}}'))
     options.setdefault("clock", ImpatientClock())
     engine = TestEngine(
-        adapters=[fake, *adapters], profiles=known, routing={**fake_routing(), **(routing or {})}, **options
+        adapters=[fake, *list_of(adapters, "adapters", "adapters")],
+        profiles=known,
+        routing={**fake_routing(), **mapping_of(routing, "routing", '{"loop": "fake:fake-model"}')},
+        **options,
     )
     engine.fake = fake
     return engine

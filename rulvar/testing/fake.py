@@ -204,27 +204,34 @@ class FakeStream:
                 return responder
 
     async def _wait_for(self, awaitable: Any) -> Any:
-        """Wait for an async responder; an abort leaves it alone and ends the wait."""
+        """Wait for an async responder; an abort or a cancellation of the wait cancels it."""
         if self._signal is None:
             return await awaitable
         task = asyncio.ensure_future(awaitable)
         aborted = asyncio.ensure_future(self._signal.wait())
         try:
             await asyncio.wait([task, aborted], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
         finally:
             aborted.cancel()
-        if task.done():
-            return task.result()
-        _leave(task)
+            if not task.done():
+                await _end(task)
         return _ABORTED
 
 
 _ABORTED = object()
+_PATIENCE_S = 1.0
 _LEFT_FOR_S = 3600.0
 
 
-def _leave(task: asyncio.Future[Any]) -> None:
-    """Leave a responder to itself. The loop holds it from now on: nobody else does, and it would be lost pending."""
+async def _end(task: asyncio.Future[Any]) -> None:
+    """Cancel a responder and wait until it has ended.
+
+    One that does not heed it is left to itself after a while. The loop holds it from then on: nobody else does, and
+    it would be lost pending.
+    """
+    task.cancel()
     held = task.get_loop().call_later(_LEFT_FOR_S, task.cancel)
 
     def forget(done: asyncio.Future[Any]) -> None:
@@ -233,6 +240,7 @@ def _leave(task: asyncio.Future[Any]) -> None:
             done.exception()
 
     task.add_done_callback(forget)
+    await asyncio.wait([task], timeout=_PATIENCE_S)
 
 
 def _is_error_class(responder: Any) -> bool:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from contextlib import suppress
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from random_scenarios import BODIES, NoDiskError, Runner, Stopping
 
 from rulvar import Ctx, define_workflow
+from rulvar.errors import StoreError
 from rulvar.kernel.ledger import Account, Denial, Ledger, Reservation, micro_usd
 from rulvar.testing import FAKE_MODEL_REF, create_test_engine
 
+EXAMPLES = int(os.environ.get("RULVAR_FUZZ_EXAMPLES", "40"))  # more of them for a longer look
 AMOUNTS = st.one_of(
     st.integers(0, 5_000_000).map(lambda micro: micro / 1_000_000), st.floats(0, 3, allow_subnormal=True)
 )
@@ -159,5 +164,38 @@ def test_a_run_spends_no_more_than_its_ceiling_where_calls_keep_their_promises(
             updates = [event.to_wire() async for event in run.events if event.type == "budget:update"]
             assert all(0 <= update["remainingUsd"] <= ceiling + 1e-6 for update in updates)
             assert all(update["committedReserveUsd"] >= 0 for update in updates)
+
+    asyncio.run(check())
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(body=BODIES, ceiling=st.floats(0, 1), where=st.floats(0, 1), live=st.booleans())
+def test_a_random_workflow_admits_nothing_past_its_ceiling_over_a_stop_and_its_resumes(
+    body: Any, ceiling: float, where: float, live: bool
+) -> None:
+    async def check() -> None:
+        whole, runner = Stopping(), Runner(body, ceiling=ceiling, live=live)
+        outcomes = [await runner.to_the_end(whole)]
+        stopped = Stopping(int(where * whole.appends))
+        with suppress(NoDiskError, StoreError):  # the human's answer may find no disk
+            await runner.to_the_end(stopped)
+        store = await stopped.survived(ceiling)
+        outcomes.append(await runner.to_the_end(store, resume=True))
+        spent = outcomes[-1].cost.total_usd
+        # a call that was refused beside others may be admitted once those have ended
+        again, preview = await runner.segment(store, resume=True)
+        assert again.cost.total_usd >= spent
+        assert preview.reruns or preview.misses or again.cost.total_usd == spent
+        for outcome in [*outcomes, again]:
+            assert outcome.status in ("ok", "exhausted", *(["suspended"] if outcome is again else []))
+            assert 0 <= outcome.cost.total_usd <= ceiling + 1e-9
+        for updates in runner.updates:
+            promised = 0.0
+            for update in updates:
+                assert 0 <= update["remainingUsd"] <= ceiling + 1e-6
+                assert update["committedReserveUsd"] >= 0
+                if update["committedReserveUsd"] > promised:  # a call was admitted
+                    assert update["spentUsd"] + update["committedReserveUsd"] <= ceiling + 2e-6
+                promised = update["committedReserveUsd"]
 
     asyncio.run(check())

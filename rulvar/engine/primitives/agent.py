@@ -93,8 +93,8 @@ async def _run_admitted(
     if plan.options.memoize_outcome or place.attempt is not None:
         # a failed call of a transition stands: another attempt has a scope of its own
         extra["memoizeOutcome"] = True
-    if plan.options.isolation != "none":
-        extra["value"] = {"isolation": plan.options.isolation}
+    if (isolation := plan.identity["isolation"]) != "none":
+        extra["value"] = {"isolation": isolation}
     opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, extra)
     state = await load_checkpoint(run, claim)
     take_up(run, opened, claim, state)
@@ -102,13 +102,13 @@ async def _run_admitted(
     if state is not None:
         host.resumed(state)
     loop = AgentLoop(task, host, state)
-    if state is not None:
-        await host.go_on(state)
-    announce_start(run, place, plan, opened.span, replayed=False)
     place.branch.busy(1)
     try:
-        await asyncio.sleep(0)  # calls that start together are all admitted before the first one ends
-        try:
+        try:  # whatever cancels the call from here on, its entry is closed
+            if state is not None:
+                await host.go_on(state)
+            announce_start(run, place, plan, opened.span, replayed=False)
+            await asyncio.sleep(0)  # calls that start together are all admitted before the first one ends
             end = await _to_the_end(loop)
         except asyncio.CancelledError:
             end = LoopEnd(status="error")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
+from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.messages import ImagePart
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.schema import SchemaContract
@@ -132,7 +133,7 @@ def plan_agent(
         "prompt": prompt if options.key is None else options.key,
         "schemaHash": shape_hash,
         "toolsetHash": tools_hash,
-        "isolation": options.isolation,
+        "isolation": _isolation(options.isolation),
     }
     key = content_key(identity)
     assert key is not None
@@ -172,6 +173,10 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "on_error": ("raise", "null"),
     "replay": ("auto", "cache", "never"),
 }
+
+
+def _isolation(value: Any) -> Any:
+    return value if value == "none" else journal_value(value, "ctx.agent isolation")
 
 
 def _check_options(prompt: object, options: AgentOptions) -> None:

@@ -20,6 +20,7 @@ from rulvar import (
 from rulvar.errors import ConfigError
 from rulvar.kernel.admission import BudgetDefaults
 from rulvar.runtime.retry import Backoff
+from rulvar.testing import create_test_engine
 
 
 async def answer(ctx: Ctx, args: Any) -> Any:
@@ -219,3 +220,38 @@ async def test_a_call_that_was_not_awaited_is_told_as_such(bench: Any) -> None:
     outcome = await bench.run(body)
     calls[0].close()
     assert "is of type coroutine; write await before the call" in outcome.error.message
+
+
+@pytest.mark.parametrize("isolation", [{1, 2}, float("nan"), b"x", {"sandbox": object()}, ["\ud800", {0}]])
+async def test_an_isolation_that_json_cannot_hold_is_refused_before_any_entry(
+    bench: Any, isolation: Any
+) -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        await ctx.agent("x", isolation=isolation)
+
+    outcome = await bench.run(body, run_id="r")
+    assert outcome.status == "error"
+    assert outcome.error.code == "non_serializable_value"
+    assert "ctx.agent isolation" in outcome.error.message
+    assert await bench.entries("r") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"agents": ["x"]}, "agents"),
+        ({"agents": 5}, "agents"),
+        ({"profiles": 5}, "profiles"),
+        ({"profiles": ["x"]}, "profiles"),
+        ({"routing": 5}, "routing"),
+        ({"routing": ["loop"]}, "routing"),
+        ({"adapters": 5}, "adapters"),
+        ({"adapters": "fake"}, "adapters"),
+        ({"caps_overrides": 5}, "caps_overrides"),
+        ({"pricing": 5}, "pricing"),
+    ],
+)
+def test_a_test_engine_names_the_option_that_is_wrong(options: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{field}: expected a") as refused:
+        create_test_engine(**options)
+    assert refused.value.data["field"] == field

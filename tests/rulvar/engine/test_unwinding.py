@@ -226,3 +226,23 @@ async def test_an_answer_that_an_approval_does_not_know_is_refused(answer: Any, 
         )
     await run.resolve_external(pending.key, {"decision": "allow"})
     assert (await engine.resume("r", flow).result()).value == "x"
+
+
+async def test_a_call_that_is_cancelled_before_its_first_turn_has_an_end_in_the_journal() -> None:
+    async def fails(ctx: Ctx) -> None:
+        raise RuntimeError("at once")
+
+    async def body(ctx: Ctx, args: Any) -> Any:
+        try:
+            await ctx.parallel([lambda: asks(ctx, None), lambda: fails(ctx)])
+        except RuntimeError as error:
+            return str(error)
+
+    async with create_test_engine(agents={"*": "x"}) as engine:
+        outcome = await engine.run(define_workflow("w", body), run_id="r").result()
+        entries = await engine.store.load("r")
+    assert (outcome.status, outcome.value, engine.fake.calls) == ("ok", "at once", [])
+    assert [(e.kind, e.status, e.ref) for e in entries][:2] == [
+        ("agent", "running", None),
+        ("agent", "cancelled", 0),
+    ]

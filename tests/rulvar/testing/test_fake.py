@@ -4,14 +4,17 @@ import asyncio
 import dataclasses
 import gc
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from rulvar import Ctx, define_workflow
 from rulvar.contracts.messages import ChatRequest, Msg, ToolChoice
 from rulvar.contracts.ports.provider import Adapter, served_by
 from rulvar.contracts.stream import Finish, StreamError, TextDelta, ToolCallEnd, ToolCallStart, WireError
 from rulvar.errors import ConfigError, FakeResponderError
+from rulvar.testing.engine import create_test_engine
 from rulvar.testing.fake import FAKE_MODEL_REF, FakeAdapter
 from rulvar.testing.responders import FakeCall, fake_tool_calls, fake_wire_error
 
@@ -199,23 +202,24 @@ async def test_a_call_aborted_on_arrival_is_neither_served_nor_noted(kit: Any) -
     assert fake.calls == []
 
 
-async def test_an_abort_ends_the_stream_and_leaves_the_pending_responder(kit: Any) -> None:
-    released, finished = asyncio.Event(), asyncio.Event()
+async def test_an_abort_ends_the_stream_and_the_pending_responder(kit: Any) -> None:
+    finished = asyncio.Event()
 
     async def slow(call: FakeCall) -> str:
-        await released.wait()
-        finished.set()
-        raise RuntimeError("nobody listens")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            finished.set()
+            raise RuntimeError("nobody listens")
 
     fake = FakeAdapter(agents={"*": slow})
     abort = asyncio.Event()
     reading = asyncio.ensure_future(kit.drain(fake.stream(kit.ask(), abort)))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
     abort.set()
     assert await reading == []
     assert len(fake.calls) == 1
-    released.set()
-    await finished.wait()
+    assert finished.is_set()
 
 
 async def test_an_abort_between_events_ends_the_stream(kit: Any) -> None:
@@ -254,11 +258,13 @@ async def test_requests_may_be_plain_json_objects(kit: Any) -> None:
     assert fake.calls[0].prompt == "hi"
 
 
-def test_a_responder_that_is_left_pending_is_not_lost_with_a_complaint(
+def test_a_responder_that_heeds_no_cancellation_is_not_lost_with_a_complaint(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def abort() -> None:
         async def never(call: FakeCall) -> str:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
             await asyncio.Event().wait()
             return "late"
 
@@ -274,3 +280,41 @@ def test_a_responder_that_is_left_pending_is_not_lost_with_a_complaint(
     asyncio.run(abort())
     gc.collect()
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("end", ["cancel", "close", "sibling", "signal"])
+async def test_no_responder_is_left_running(end: str, kit: Any) -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def slow(call: FakeCall) -> str:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+        return "late"
+
+    async def fails() -> None:
+        await started.wait()
+        raise RuntimeError("at once")
+
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return await ctx.parallel([lambda: ctx.agent("x"), *([fails] if end == "sibling" else [])])
+
+    before = asyncio.all_tasks()
+    if end == "signal":
+        signal = asyncio.Event()
+        stream = FakeAdapter(agents={"*": slow}).stream(kit.ask("hi"), signal)
+        asyncio.get_running_loop().call_soon(signal.set)
+        assert await kit.drain(stream) == []
+    else:
+        engine = create_test_engine(agents={"*": slow})
+        handle = engine.run(define_workflow("w", body))
+        await started.wait()
+        if end == "cancel":
+            await handle.cancel("enough")
+        elif end == "sibling":
+            await handle.result()
+        await engine.close()
+    assert ended.is_set() or not started.is_set()
+    assert asyncio.all_tasks() == before
