@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rulvar.cli.amounts import tokens_text, usd_text
+from rulvar.cli.amounts import count_text, tokens_text, usd_text
 from rulvar.cli.exits import EXIT_OF_STATUS, FAILED
 from rulvar.cli.terminal import Style, Terminal
 
@@ -114,7 +114,7 @@ def show_outcome(terminal: Terminal, run_id: str, workflow: str, outcome: Outcom
         about = "about " if cost.usage_approx else ""
         terminal.out(
             f"  cost     {about}{usd_text(cost.total_usd)}, {tokens_text(usage)} tokens, "
-            f"{cost.wire_requests} request{_s(cost.wire_requests)}"
+            f"{count_text(cost.wire_requests, 'request')}"
         )
     if cost.unpriced:
         terminal.out("  unpriced ", (", ".join(cost.unpriced), "yellow"), " (not in the total)")
@@ -156,7 +156,3 @@ def value_text(value: Any) -> str:
 
 def _in_scope(scope: str) -> str:
     return f"(in {scope})" if scope else ""
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"

@@ -12,6 +12,7 @@ from rulvar.cli.driving import drive
 from rulvar.cli.outcomes import exit_code, outcome_document, preview_document, show_outcome
 from rulvar.cli.terminal import Terminal
 from rulvar.engine.handle import ResumeHandle, RunHandle
+from rulvar.errors import RulvarError
 from rulvar.machines.report import read_run, run_document
 from rulvar.machines.view import RunView
 
@@ -53,6 +54,14 @@ class Report:
         return exit_code(self.outcome)
 
 
+async def _machine_of(engine: Engine, run_id: str) -> RunView | None:
+    """Return the run as its store tells it; None where that has failed meanwhile, which the outcome tells."""
+    try:
+        return await read_run(engine.store, run_id)
+    except (RulvarError, OSError):
+        return None
+
+
 async def finish(
     engine: Engine,
     handle: RunHandle,
@@ -80,7 +89,7 @@ async def finish(
                 handle = engine.resume(run_id, workflow, args=args, deadline_at=deadline_at)
                 continue
         preview = await handle.preview() if isinstance(handle, ResumeHandle) else None
-        view = await read_run(engine.store, run_id)
+        view = await _machine_of(engine, run_id)
         spent = round((time.monotonic() - began) * 1000)
         return Report(
             run_id, workflow.name, outcome, handle.events_seen(), driven.signal, preview, view, spent

@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_json, add_store
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
@@ -101,8 +102,9 @@ def _put(
             }
         )
     else:
-        counts = f"{len(run.entries)} {of_how_many}entries, {len(run.transcripts)} transcripts"
-        terminal.out(f"{name}  {counts}, {len(data):,} bytes")
+        entries = count_text(len(run.entries), f"{of_how_many}entry", f"{of_how_many}entries")
+        counts = f"{entries}, {count_text(len(run.transcripts), 'transcript')}"
+        terminal.out(f"{name}  {counts}, {count_text(len(data), 'byte')}")
     return OK
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 
+from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_config, add_json, add_store
 from rulvar.cli.catalogue import run_ids
 from rulvar.cli.driving import run_async
@@ -56,7 +57,8 @@ async def _import(options: argparse.Namespace, terminal: Terminal) -> int:
             {"runId": run_id, "entries": len(bundle.entries), "transcripts": len(bundle.transcripts)}
         )
     else:
-        terminal.out(f"{run_id}  {len(bundle.entries)} entries, {len(bundle.transcripts)} transcripts")
+        entries = count_text(len(bundle.entries), "entry", "entries")
+        terminal.out(f"{run_id}  {entries}, {count_text(len(bundle.transcripts), 'transcript')}")
     return OK
 
 

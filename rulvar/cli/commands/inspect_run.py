@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.amounts import age_text, seconds_text, tokens_text
 from rulvar.cli.arguments import add_config, add_json, add_store
-from rulvar.cli.catalogue import journal_of
+from rulvar.cli.catalogue import not_found, run_ids
+from rulvar.cli.damage import damage_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
 from rulvar.cli.journals import Call, calls_of, open_waits, settles_of
@@ -21,8 +22,11 @@ from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Part, Terminal
 from rulvar.cli.workspace import Workspace
 from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.clock import epoch_ms
 from rulvar.errors import ConfigError
+from rulvar.machines.fold import fold_run
+from rulvar.machines.report import describe_run, place_document
 from rulvar.stores.bundle import is_blob_name
 
 if TYPE_CHECKING:
@@ -55,7 +59,7 @@ async def _inspect(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _inspect_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) -> int:
-    meta, entries = await journal_of(runs.journal, options.run)
+    meta, entries, damage = await _looked_up(runs, options.run)
     if options.seq is not None:
         await _show_entry(runs, entries, options, terminal)
         return OK
@@ -68,10 +72,19 @@ async def _inspect_in(runs: Runs, options: argparse.Namespace, terminal: Termina
         return OK
     calls = [call for call in calls_of(entries) if _is_within(call.scope, options.scope)]
     if options.json:
-        terminal.document(_document(options.run, meta, entries, calls))
+        terminal.document({**_document(options.run, meta, entries, calls), "damage": damage})
     else:
-        _show(options.run, meta, entries, calls, terminal)
+        _show(options.run, meta, entries, calls, damage, terminal)
     return OK
+
+
+async def _looked_up(runs: Runs, run_id: str) -> tuple[RunMeta, list[JournalEntry], list[str]]:
+    """Return a run's meta row and entries, and what is wrong with their files; there may be nothing else."""
+    meta = await runs.journal.load_meta(check_run_id(run_id))
+    entries = await runs.journal.load(run_id)
+    if meta is None and not entries and run_id not in await run_ids(runs.journal):
+        raise await not_found(runs.journal, run_id)
+    return meta or {}, entries, await damage_of(runs.journal, run_id, meta, entries)
 
 
 def _is_within(scope: str, wanted: str | None) -> bool:
@@ -79,9 +92,12 @@ def _is_within(scope: str, wanted: str | None) -> bool:
 
 
 def _document(run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: list[Call]) -> dict[str, Any]:
+    machine = fold_run(entries, run_id, meta)
+    place: dict[str, Any] = {} if machine.place is None else place_document(machine)
     return {
         "runId": run_id,
         "meta": meta,
+        **place,
         "entries": len(entries),
         "calls": [
             {
@@ -109,12 +125,24 @@ def _document(run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: li
 
 
 def _show(
-    run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: list[Call], terminal: Terminal
+    run_id: str,
+    meta: RunMeta,
+    entries: list[JournalEntry],
+    calls: list[Call],
+    damage: list[str],
+    terminal: Terminal,
 ) -> None:
     status = str(meta.get("status", "?"))
     terminal.out((status, STATUS_STYLES.get(status, "")), f"  {meta.get('workflowName', '?')}  {run_id}")
     for label, value in _facts(meta, entries):
         terminal.out(f"  {label:<9}{value}")
+    for line in damage:
+        terminal.out("  damage   ", (line, "red"), f"; see rulvar runs audit {run_id}")
+    tree = fold_run(entries, run_id, meta)
+    if any(node.place is not None for node in tree.tree()):
+        terminal.out("")
+        for line in describe_run(tree):
+            terminal.out(f"  {line}")
     if calls:
         terminal.out("")
         terminal.table(_HEADINGS, [_row(call) for call in calls], flexible=len(_HEADINGS) - 1)
