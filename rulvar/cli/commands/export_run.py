@@ -10,6 +10,7 @@ masked: a regression test that can be shown to others. The workflow's body is ru
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,5 +140,6 @@ def _write(path: Path, data: bytes, *, replace: bool) -> None:
         draft.write_bytes(data)
         draft.replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink()
         raise ConfigError(f"{path}: cannot be written: {error.strerror}", data={"file": str(path)}) from None

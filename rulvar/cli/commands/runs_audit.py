@@ -49,7 +49,7 @@ async def _audit(options: argparse.Namespace, terminal: Terminal) -> int:
         )
     else:
         for audit in audits:
-            _show(audit, terminal)
+            _show(audit, options.repair, terminal)
         _summary(audits, left, terminal)
     return FAILED if left else OK
 
@@ -72,15 +72,17 @@ def _document(audit: Audit) -> dict[str, object]:
     }
 
 
-def _show(audit: Audit, terminal: Terminal) -> None:
+def _show(audit: Audit, was_to_repair: bool, terminal: Terminal) -> None:
     if not audit.findings:
         return
     terminal.out((audit.run_id, "bold"))
     for finding in audit.findings:
         style: Style = "red" if finding.level == "problem" else ""
-        done = "" if finding.repair is None else f"; --repair: {finding.repair}"
+        done = ""
         if finding in audit.repaired:
             done = "; repaired"
+        elif finding.repair is not None:
+            done = "; not repaired" if was_to_repair else f"; --repair: {finding.repair}"
         terminal.out("  ", (f"{finding.level:<7}", style), f"  {finding.kind:<16} {finding.message}{done}")
 
 

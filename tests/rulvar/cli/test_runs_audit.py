@@ -221,3 +221,15 @@ def test_what_cannot_be_repaired_is_not_called_repaired(look: Any, store: Any) -
     mended = look("runs", "audit", "--repair")
     assert mended.code == 1
     assert "; repaired" not in mended.out
+
+
+def test_a_tail_that_could_not_be_cut_is_no_repaired_one(
+    look: Any, store: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("r1", entry.opened(), entry.closed(0), entry.settled())
+    with store.journal("r1").open("ab") as file:
+        file.write(b"{")
+    monkeypatch.setattr("rulvar.stores.jsonl.JournalFile.repair", lambda file: None)  # a folder read only
+    mended = look("runs", "audit", "--repair")
+    assert mended.code == 1
+    assert "1 byte is no entry; not repaired" in mended.out
