@@ -23,6 +23,7 @@ __all__ = [
     "show_error",
     "show_outcome",
     "show_pending",
+    "value_line",
     "value_text",
 ]
 
@@ -144,6 +145,12 @@ def show_pending(terminal: Terminal, run_id: str, pending: Sequence[Pending]) ->
             terminal.out(f"    schema {json.dumps(item.schema, ensure_ascii=False)}")
     if pending:
         terminal.out(f"  answer   rulvar answer {run_id} KEY VALUE, then rulvar resume {run_id}")
+
+
+def value_line(value: Any) -> str:
+    """Return a JSON value on one line for people: texts as they are."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.replace("\n", " ")
 
 
 def value_text(value: Any) -> str:

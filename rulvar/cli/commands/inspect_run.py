@@ -16,7 +16,7 @@ from rulvar.cli.damage import damage_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
 from rulvar.cli.journals import Call, calls_of, open_waits, settles_of
-from rulvar.cli.outcomes import STATUS_STYLES, show_pending, value_text
+from rulvar.cli.outcomes import STATUS_STYLES, show_pending, value_line
 from rulvar.cli.printable import clip
 from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Part, Terminal
@@ -170,9 +170,9 @@ def _row(call: Call) -> list[Part]:
     usage, error = call.wire.get("usage"), call.wire.get("error")
     style = STATUS_STYLES.get(call.status, "")
     if isinstance(error, dict):
-        told = f"{error.get('code')}: {error.get('message')}"
+        told = value_line(f"{error.get('code')}: {error.get('message')}")
     else:
-        told = "" if call.value is None else value_text(call.value)
+        told = "" if call.value is None else value_line(call.value)
     return [
         str(call.seq),
         call.scope or "-",
@@ -181,7 +181,7 @@ def _row(call: Call) -> list[Part]:
         (call.status, style),
         _took(call),
         tokens_text(usage) if isinstance(usage, dict) and call.kind == "agent" else "",
-        clip(told.replace("\n", " "), _LONGEST_VALUE),
+        clip(told, _LONGEST_VALUE),
     ]
 
 
