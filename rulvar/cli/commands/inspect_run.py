@@ -16,8 +16,9 @@ from rulvar.cli.damage import damage_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
 from rulvar.cli.journals import Call, calls_of, open_waits, settles_of
-from rulvar.cli.outcomes import STATUS_STYLES, show_pending, value_line
+from rulvar.cli.outcomes import STATUS_STYLES, value_line
 from rulvar.cli.printable import clip
+from rulvar.cli.questions import questions_of
 from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Part, Terminal
 from rulvar.cli.workspace import Workspace
@@ -72,9 +73,9 @@ async def _inspect_in(runs: Runs, options: argparse.Namespace, terminal: Termina
         return OK
     calls = [call for call in calls_of(entries) if _is_within(call.scope, options.scope)]
     if options.json:
-        terminal.document({**_document(options.run, meta, entries, calls), "damage": damage})
+        terminal.document({**_document(options, meta, entries, calls), "damage": damage})
     else:
-        _show(options.run, meta, entries, calls, damage, terminal)
+        _show(options, meta, entries, calls, damage, terminal)
     return OK
 
 
@@ -91,7 +92,10 @@ def _is_within(scope: str, wanted: str | None) -> bool:
     return wanted is None or scope == wanted or wanted == "" or scope.startswith(f"{wanted}/")
 
 
-def _document(run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: list[Call]) -> dict[str, Any]:
+def _document(
+    options: argparse.Namespace, meta: RunMeta, entries: list[JournalEntry], calls: list[Call]
+) -> dict[str, Any]:
+    run_id: str = options.run
     machine = fold_run(entries, run_id, meta)
     place: dict[str, Any] = {} if machine.place is None else place_document(machine)
     return {
@@ -116,7 +120,7 @@ def _document(run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: li
             }
             for call in calls
         ],
-        "pending": [item.to_wire() for item in open_waits(entries)],
+        "pending": questions_of(run_id, open_waits(entries), entries, options).to_wire(),
         "settles": [
             {"seq": s.seq, "status": s.status, "segment": s.segment, "outputHash": s.output_hash}
             for s in settles_of(entries)
@@ -125,13 +129,14 @@ def _document(run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: li
 
 
 def _show(
-    run_id: str,
+    options: argparse.Namespace,
     meta: RunMeta,
     entries: list[JournalEntry],
     calls: list[Call],
     damage: list[str],
     terminal: Terminal,
 ) -> None:
+    run_id: str = options.run
     status = str(meta.get("status", "?"))
     terminal.out((status, STATUS_STYLES.get(status, "")), f"  {meta.get('workflowName', '?')}  {run_id}")
     for label, value in _facts(meta, entries):
@@ -149,7 +154,7 @@ def _show(
     waits = open_waits(entries)
     if waits:
         terminal.out("")
-        show_pending(terminal, run_id, waits)
+        questions_of(run_id, waits, entries, options).show(terminal)
 
 
 def _facts(meta: RunMeta, entries: list[JournalEntry]) -> list[tuple[str, str]]:
