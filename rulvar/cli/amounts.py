@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["age_text", "seconds_text", "tokens_text", "usd_text"]
+__all__ = ["age_text", "count_text", "seconds_text", "tokens_text", "usd_text"]
 
 _AGES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
@@ -16,6 +16,15 @@ def usd_text(amount: float) -> str:
     if amount == 0 or abs(amount) >= 1:
         return f"${amount:,.2f}"
     return f"${amount:.6f}".rstrip("0")
+
+
+def count_text(count: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun: ``1 run``, ``2 runs``.
+
+    Args:
+        many: the noun of several; ``one`` with an ``s`` unless given.
+    """
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def tokens_text(usage: Mapping[str, Any]) -> str:

@@ -6,20 +6,21 @@ journal. A *note* is the trace of a crash or of a wait, which a resume takes up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from rulvar.cli.catalogue import meta_of, run_ids
+from rulvar.cli.catalogue import not_found, run_ids
+from rulvar.cli.damage import read_raw
 from rulvar.cli.journals import last_settle, open_waits
 from rulvar.cli.stores import Runs
 from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.clock import iso_ms
-from rulvar.errors import ConfigError, JournalOrderViolation, StoreError
+from rulvar.errors import ConfigError, JournalOrderViolation, RunNotFoundError, StoreError
 from rulvar.kernel.keys import SUPPORTED_HASH_VERSIONS
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, segment_of
 from rulvar.stores.bundle import is_blob_name
-from rulvar.stores.journal_lines import read_journal_lines
 from rulvar.stores.jsonl import JsonlFileStore
 from rulvar.stores.refs import refs_of
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "Finding", "audit_run", "repair_run"]
 
 _CLOSED_BY_REF = frozenset({"agent", "step", "child", "resolution", "abandon"})
+_TTL_S = 30.0
 _DAMAGE = (JournalOrderViolation, ConfigError, StoreError)
 
 
@@ -60,16 +62,21 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit of one run found, and the meta row as it should be."""
+    """What an audit of one run found, the meta row as it should be, and what has been repaired since."""
 
     run_id: str
     findings: tuple[Finding, ...]
     healed_meta: RunMeta | None = None
+    repaired: frozenset[Finding] = frozenset()
 
     @property
     def problems(self) -> tuple[Finding, ...]:
-        """The findings that should not be."""
-        return tuple(finding for finding in self.findings if finding.level == "problem")
+        """The findings that should not be, and have not been repaired."""
+        return tuple(
+            finding
+            for finding in self.findings
+            if finding.level == "problem" and finding not in self.repaired
+        )
 
 
 async def audit_run(runs: Runs, run_id: str) -> Audit:
@@ -88,6 +95,10 @@ async def audit_run(runs: Runs, run_id: str) -> Audit:
             raise
         findings.append(Finding("problem", "unreadable-line", error.message))
         return Audit(run_id, tuple(findings))
+    if meta is None and not any(finding.kind == "unreadable-meta" for finding in findings):
+        findings.append(_missing_meta(entries))
+    elif meta is None and not entries:  # there is nothing that a row could be made of
+        findings = [replace(finding, repair=None) for finding in findings]
     findings.extend(_order(entries))
     findings.extend(_versions(entries))
     findings.extend(_operations(entries))
@@ -96,47 +107,54 @@ async def audit_run(runs: Runs, run_id: str) -> Audit:
     return Audit(run_id, tuple(findings), healed)
 
 
-async def repair_run(runs: Runs, audit: Audit) -> None:
-    """Do what the findings say can be done.
+async def repair_run(runs: Runs, audit: Audit) -> Audit:
+    """Do what the findings say can be done, and look whether it helped.
 
     Raises:
         LeaseHeldError: somebody drives the run.
+        RulvarError, OSError: the store refuses what is written.
     """
+    await _repair(runs, audit)
+    try:
+        left = {(finding.kind, finding.seq) for finding in (await audit_run(runs, audit.run_id)).findings}
+    except RunNotFoundError:
+        left = set()
+    repaired = frozenset(
+        finding
+        for finding in audit.findings
+        if finding.repair is not None and (finding.kind, finding.seq) not in left
+    )
+    return replace(audit, repaired=repaired)
+
+
+async def _repair(runs: Runs, audit: Audit) -> None:
     store = runs.journal
     kinds = {finding.kind for finding in audit.findings if finding.repair is not None}
     if "torn-tail" in kinds and isinstance(store, JsonlFileStore):
         mending = type(store)(store.directory, repair_on_load=True)
         await mending.load(audit.run_id)
+    if isinstance(store, JsonlFileStore) and not await store.load(audit.run_id):
+        # whoever holds a run and lets it go leaves no empty journal
+        await store.release_lease(await store.acquire_lease(audit.run_id, "rulvar runs audit", _TTL_S))
     if audit.healed_meta is not None:
         await store.save_meta(audit.run_id, audit.healed_meta)
 
 
-async def _entries(store: JournalStore, run_id: str, findings: list[Finding]) -> list[JournalEntry]:
-    """Return a run's entries; of a folder, the bytes themselves are looked at."""
-    if not isinstance(store, JsonlFileStore):
-        return await store.load(run_id)
-    path = store.directory / f"{run_id}.jsonl"
-    data = path.read_bytes() if path.exists() else b""
-    lines = read_journal_lines(data, str(path))
-    if lines.torn:
-        kept = lines.salvaged.count(b"\n")
-        salvaged = f"; {kept} whole entries in it are kept" if kept else ""
+async def _entries(store: JournalStore, run_id: str, findings: list[Finding]) -> Sequence[JournalEntry]:
+    """Return a run's entries, as they are read from bytes that nobody has mended."""
+    journal = await read_raw(store, run_id)
+    if journal.torn is not None:
         findings.append(
-            Finding(
-                "problem",
-                "torn-tail",
-                f"the last line is torn: {len(data) - lines.intact} bytes are no entry{salvaged}",
-                repair="rewrite the journal without them",
-            )
+            Finding("problem", "torn-tail", journal.torn, repair="rewrite the journal without them")
         )
-    return lines.entries
+    return journal.entries
 
 
 async def _meta(store: JournalStore, run_id: str, findings: list[Finding]) -> RunMeta | None:
     try:
-        meta = await meta_of(store, run_id)
-    except JournalOrderViolation:
-        meta = {}  # reported with the journal
+        meta = await store.load_meta(check_run_id(run_id))
+        if meta is None and run_id not in await run_ids(store):
+            raise await not_found(store, run_id)
     except (ConfigError, StoreError) as error:
         if error.retryable or run_id not in await run_ids(store):
             raise
@@ -144,17 +162,21 @@ async def _meta(store: JournalStore, run_id: str, findings: list[Finding]) -> Ru
             Finding("problem", "unreadable-meta", error.message, repair="write it anew from the journal")
         )
         return None
-    if not meta:
-        findings.append(
-            Finding(
-                "problem",
-                "no-meta",
-                "there is a journal and no meta row",
-                repair="write one from the journal",
-            )
-        )
-        return None
     return meta
+
+
+def _missing_meta(entries: Sequence[JournalEntry]) -> Finding:
+    """Return what it means that a run has no meta row; it is written before the first entry."""
+    if entries:
+        return Finding(
+            "problem", "no-meta", "there is a journal and no meta row", repair="write one from the journal"
+        )
+    return Finding(
+        "note",
+        "not-begun",
+        "there is neither a meta row nor an entry: its process ended before the run began",
+        repair="remove the empty journal",
+    )
 
 
 def _order(entries: Sequence[JournalEntry]) -> Iterator[Finding]:
@@ -242,7 +264,7 @@ def _healed_meta(
     run_id: str, meta: RunMeta | None, entries: Sequence[JournalEntry], findings: list[Finding]
 ) -> RunMeta | None:
     """Note where meta row and journal disagree, and return the row as it should be."""
-    changes = dict(_disagreements(run_id, meta or {}, entries, findings))
+    changes = dict(_disagreements(run_id, meta, entries, findings))
     if meta is None and not entries:
         return None
     if meta is not None and not changes:
@@ -256,9 +278,9 @@ def _healed_meta(
 
 
 def _disagreements(
-    run_id: str, meta: Mapping[str, Any], entries: Sequence[JournalEntry], findings: list[Finding]
+    run_id: str, meta: RunMeta | None, entries: Sequence[JournalEntry], findings: list[Finding]
 ) -> Iterator[tuple[str, Any]]:
-    if not meta:
+    if meta is None:
         return
     if meta.get("runId") != run_id:
         findings.append(

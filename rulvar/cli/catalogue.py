@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rulvar.contracts.entries import JournalEntry
     from rulvar.contracts.ports.store import JournalStore, RunMeta
 
-__all__ = ["Listed", "journal_of", "list_runs", "meta_of", "run_ids"]
+__all__ = ["Listed", "journal_of", "list_runs", "meta_of", "not_found", "run_ids"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ async def meta_of(store: JournalStore, run_id: str) -> RunMeta:
     """
     meta = await store.load_meta(check_run_id(run_id))
     if meta is None and not await store.load(run_id):
-        raise await _not_found(store, run_id)
+        raise await not_found(store, run_id)
     return meta or {}
 
 
@@ -90,12 +90,17 @@ async def journal_of(store: JournalStore, run_id: str) -> tuple[RunMeta, list[Jo
     entries = await store.load(check_run_id(run_id))
     meta = await store.load_meta(run_id)
     if meta is None and not entries:
-        raise await _not_found(store, run_id)
+        raise await not_found(store, run_id)
     return meta or {}, entries
 
 
-async def _not_found(store: JournalStore, run_id: str) -> RunNotFoundError:
-    near: Sequence[str] = difflib.get_close_matches(run_id, await run_ids(store), 1)
-    hint = f"did you mean {near[0]!r}?" if near else "rulvar runs ls lists them"
+async def not_found(store: JournalStore, run_id: str) -> RunNotFoundError:
+    """Return the error that a store has no run of an id, or none of which anything can be told."""
     where = name_of_store(store)
+    known = await run_ids(store)
+    if run_id in known:
+        message = f"run {run_id!r} in {where} has neither a meta row nor an entry; rulvar runs audit {run_id} says more"
+        return RunNotFoundError(message, data={"runId": run_id})
+    near: Sequence[str] = difflib.get_close_matches(run_id, known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else "rulvar runs ls lists them"
     return RunNotFoundError(f"no run {run_id!r} in {where}; {hint}", data={"runId": run_id})

@@ -9,42 +9,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.canonical import decode_json
-from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.jsonable import journal_form
-from rulvar.errors import ConfigError, LeaseHeldError
+from rulvar.engine.primitives.child import check_args
+from rulvar.errors import ConfigError
 from rulvar.stores.bundle import KEPT_ARGS
 
 if TYPE_CHECKING:
     from rulvar.contracts.ports.store import RunMeta
     from rulvar.contracts.ports.transcripts import TranscriptStore
-    from rulvar.engine.engine import Engine
+    from rulvar.engine.workflow import Workflow
 
-__all__ = ["keep_args", "recall_args"]
+__all__ = ["kept_args", "recall_args"]
 
 
-async def keep_args(engine: Engine, run_id: str, args: Any) -> None:
-    """Keep the arguments of a run that is about to start.
+def kept_args(workflow: Workflow[Any], args: Any) -> dict[str, bytes]:
+    """Return what a run that is about to start keeps of its arguments: blobs by their name.
 
     Raises:
-        ConfigError: there is a run of that id; what is kept of it stays as it is.
+        ConfigError: the workflow does not take such arguments; the run is not even begun then.
     """
-    if args is None:
-        return
-    from rulvar.engine.segment import run_exists
-
-    data = journal_form(args, "args")
-    if await engine.knows(check_run_id(run_id)):
-        raise run_exists(run_id)
-    try:
-        held = await engine.hold(run_id)
-    except LeaseHeldError:
-        raise run_exists(run_id) from None
-    try:
-        if await engine.knows(run_id):  # it has been started meanwhile
-            raise run_exists(run_id)
-        await held.transcripts.put(f"{run_id}/{KEPT_ARGS}", data)
-    finally:
-        await held.release()
+    refused = check_args(workflow, args)
+    if refused is not None:
+        raise refused
+    return {} if args is None else {KEPT_ARGS: journal_form(args, "args")}
 
 
 async def recall_args(transcripts: TranscriptStore, run_id: str, meta: RunMeta, given: Any) -> Any:

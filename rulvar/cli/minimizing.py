@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_args, add_config, run_args
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.kept_args import recall_args
@@ -96,9 +97,9 @@ def lines_of(small: MinimizedRun) -> list[str]:
         place = note.path if note.seq < 0 else f"entry {note.seq} {note.path}"
         lines.append(f"masked: {place} ({note.rule})")
     if len(small.masked) > _MOST_TOLD:
-        lines.append(f"masked: {len(small.masked) - _MOST_TOLD} more places")
+        lines.append(f"masked: {count_text(len(small.masked) - _MOST_TOLD, 'more place')}")
     if small.blanked:
-        lines.append(f"blanked: {len(small.blanked)} entries")
+        lines.append(f"blanked: {count_text(len(small.blanked), 'entry', 'entries')}")
     return lines
 
 

@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rulvar.cli.amounts import tokens_text, usd_text
+from rulvar.cli.amounts import count_text, tokens_text, usd_text
 from rulvar.cli.exits import EXIT_OF_STATUS, FAILED
 from rulvar.cli.terminal import Style, Terminal
 
 if TYPE_CHECKING:
     from rulvar.contracts.events import Event
-    from rulvar.contracts.outcome import CostReport, Outcome, Pending, Preview
+    from rulvar.contracts.outcome import CostReport, Outcome, Preview
 
 __all__ = [
     "STATUS_STYLES",
@@ -22,7 +22,7 @@ __all__ = [
     "preview_document",
     "show_error",
     "show_outcome",
-    "show_pending",
+    "value_line",
     "value_text",
 ]
 
@@ -114,14 +114,13 @@ def show_outcome(terminal: Terminal, run_id: str, workflow: str, outcome: Outcom
         about = "about " if cost.usage_approx else ""
         terminal.out(
             f"  cost     {about}{usd_text(cost.total_usd)}, {tokens_text(usage)} tokens, "
-            f"{cost.wire_requests} request{_s(cost.wire_requests)}"
+            f"{count_text(cost.wire_requests, 'request')}"
         )
     if cost.unpriced:
         terminal.out("  unpriced ", (", ".join(cost.unpriced), "yellow"), " (not in the total)")
     for item in outcome.dropped:
         where = item.label or item.scope or item.source
         terminal.out("  dropped  ", f"{where}: {item.error.code}: {item.error.message}")
-    show_pending(terminal, run_id, outcome.pending)
 
 
 def show_value(terminal: Terminal, value: Any) -> None:
@@ -134,16 +133,10 @@ def show_value(terminal: Terminal, value: Any) -> None:
         terminal.out(f"  value    {text}")
 
 
-def show_pending(terminal: Terminal, run_id: str, pending: Sequence[Pending]) -> None:
-    """Write what a run waits for, and how to answer."""
-    for item in pending:
-        terminal.out("  waits for ", (item.key, "cyan"), f" {_in_scope(item.scope)}".rstrip())
-        if item.prompt is not None:
-            terminal.out_block(str(item.prompt), "    ")
-        if item.schema is not None:
-            terminal.out(f"    schema {json.dumps(item.schema, ensure_ascii=False)}")
-    if pending:
-        terminal.out(f"  answer   rulvar answer {run_id} KEY VALUE, then rulvar resume {run_id}")
+def value_line(value: Any) -> str:
+    """Return a JSON value on one line for people: texts as they are."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.replace("\n", " ")
 
 
 def value_text(value: Any) -> str:
@@ -152,11 +145,3 @@ def value_text(value: Any) -> str:
         return value
     short = json.dumps(value, ensure_ascii=False)
     return short if len(short) <= 80 else json.dumps(value, ensure_ascii=False, indent=2)
-
-
-def _in_scope(scope: str) -> str:
-    return f"(in {scope})" if scope else ""
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"

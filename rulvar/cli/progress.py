@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rulvar.cli.amounts import seconds_text, tokens_text, usd_text
+from rulvar.cli.amounts import count_text, seconds_text, tokens_text, usd_text
 
 if TYPE_CHECKING:
     from rulvar.cli.terminal import Part, Style, Terminal
@@ -75,7 +75,10 @@ class Progress:
 
     def _draw(self) -> None:
         self._frame += 1
-        parts: list[Part] = [(_FRAMES[self._frame % len(_FRAMES)], "cyan"), f" {self._calls} calls"]
+        parts: list[Part] = [
+            (_FRAMES[self._frame % len(_FRAMES)], "cyan"),
+            f" {count_text(self._calls, 'call')}",
+        ]
         if self._served:
             parts.append(f", {self._served} served from the journal")
         if self._spent:

@@ -19,7 +19,7 @@ from typing import Any
 
 from rulvar.errors import ConfigError
 
-__all__ = ["is_reference", "load_module", "load_reference"]
+__all__ = ["is_reference", "load_module", "load_reference", "located"]
 
 
 def is_reference(text: str) -> bool:
@@ -50,8 +50,21 @@ def load_reference(text: str, root: Path, what: str) -> Any:
         except AttributeError:
             near = difflib.get_close_matches(part, dir(value), 1)
             hint = f"; did you mean {near[0]!r}?" if near else _names_in(module)
-            raise ConfigError(f"{what}: {source} has no {attribute!r}{hint}", data={"field": what}) from None
+            raise ConfigError(
+                located(what, f"{source} has no {attribute!r}{hint}"), data={"field": what}
+            ) from None
     return value
+
+
+def located(what: str, problem: str) -> str:
+    """Return a message that says once where something is wrong.
+
+    Args:
+        what: where it stands: a setting, an option, a file.
+        problem: what is wrong; a more exact place in the same file may begin it.
+    """
+    is_there = problem.startswith((f"{what}:", f"{what} "))
+    return problem if is_there else f"{what}: {problem}"
 
 
 def load_module(source: str, root: Path, what: str) -> ModuleType:
@@ -84,7 +97,7 @@ def _load_file(source: str, root: Path, what: str) -> ModuleType:
     path = next((place for place in (Path(source), root / source) if place.is_file()), None)
     if path is None:
         kind = "is a folder; name a file" if Path(source).is_dir() else "no such file"
-        raise ConfigError(f"{what}: {source}: {kind}", data={"field": what, "file": source})
+        raise ConfigError(located(what, f"{source}: {kind}"), data={"field": what, "file": source})
     path = path.resolve()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None) if isinstance(module, ModuleType) else None
@@ -136,7 +149,7 @@ def _import(name: str, what: str, load: Callable[[], ModuleType]) -> ModuleType:
     except (Exception, SystemExit) as error:
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         problem = f"{_place(error)}importing it failed: {said}"
-    raise ConfigError(f"{what}: {problem}", data={"field": what})
+    raise ConfigError(located(what, problem), data={"field": what})
 
 
 def _place(error: BaseException) -> str:

@@ -143,9 +143,13 @@ async def replayed(handle: ResumeHandle, workflow: str) -> ReplayReport:
 
 
 def _also(preview: Preview) -> tuple[tuple[int, str], ...]:
+    invalid = len(preview.invalid_resolutions)
     return (
         (preview.misses, "not in the journal"),
         (preview.reruns, "to be run again"),
         (preview.skipped, "skipped"),
-        (len(preview.invalid_resolutions), "answers that do not fit their schema"),
+        (
+            invalid,
+            "answer that does not fit its schema" if invalid == 1 else "answers that do not fit their schema",
+        ),
     )

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 from rulvar.cli.answers import ask_pending
 from rulvar.cli.driving import drive
 from rulvar.cli.outcomes import exit_code, outcome_document, preview_document, show_outcome
+from rulvar.cli.questions import Questions, questions_of
 from rulvar.cli.terminal import Terminal
 from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.errors import RulvarError
-from rulvar.machines.report import read_run, run_document
+from rulvar.machines.fold import fold_run
+from rulvar.machines.report import run_document
 from rulvar.machines.view import RunView
 
 if TYPE_CHECKING:
+    from rulvar.contracts.entries import JournalEntry
     from rulvar.contracts.events import Event
     from rulvar.contracts.outcome import Outcome, Preview
     from rulvar.engine.engine import Engine
@@ -33,6 +36,7 @@ class Report:
     workflow: str
     outcome: Outcome
     events: list[Event]
+    questions: Questions
     signal: int | None = None
     preview: Preview | None = None
     machine: RunView | None = None
@@ -44,14 +48,25 @@ class Report:
             document = outcome_document(self.run_id, self.workflow, self.outcome, self.events)
             if self.machine is not None:
                 document = {**run_document(self.machine, self.outcome, self.duration_ms), **document}
+            document["pending"] = self.questions.to_wire()
             if self.preview is not None:
                 document["preview"] = preview_document(self.preview)
             terminal.document(document)
         else:
             show_outcome(terminal, self.run_id, self.workflow, self.outcome)
+            self.questions.show(terminal)
         if self.signal is not None and self.outcome.status == "cancelled":
             return 128 + self.signal
         return exit_code(self.outcome)
+
+
+async def _told(engine: Engine, run_id: str) -> tuple[list[JournalEntry], RunView | None]:
+    """Return the run as its store tells it; nothing where that has failed meanwhile, which the outcome tells."""
+    try:
+        entries, meta = await engine.store.load(run_id), await engine.store.load_meta(run_id)
+    except (RulvarError, OSError):
+        return [], None
+    return entries, fold_run(entries, run_id, meta)
 
 
 async def finish(
@@ -81,16 +96,17 @@ async def finish(
                 handle = engine.resume(run_id, workflow, args=args, deadline_at=deadline_at)
                 continue
         preview = await handle.preview() if isinstance(handle, ResumeHandle) else None
-        view = await _tree(engine, run_id) if terminal.json_output else None
+        entries, view = await _told(engine, run_id)
+        questions = questions_of(run_id, outcome.pending, entries, options)
         spent = round((time.monotonic() - began) * 1000)
         return Report(
-            run_id, workflow.name, outcome, handle.events_seen(), driven.signal, preview, view, spent
+            run_id,
+            workflow.name,
+            outcome,
+            handle.events_seen(),
+            questions,
+            driven.signal,
+            preview,
+            view,
+            spent,
         )
-
-
-async def _tree(engine: Engine, run_id: str) -> RunView | None:
-    """Return a run's tree; None when the store cannot give it, of which the outcome tells."""
-    try:
-        return await read_run(engine.store, run_id)
-    except (RulvarError, OSError):
-        return None

@@ -121,6 +121,8 @@ class SqlitePlace:
         """Open the file, after a look at whether it holds runs: nothing is made in a stranger's database."""
         import sqlite3
 
+        from rulvar.stores.sqlite_connection import still_uri
+
         if not self.path.is_file():
             raise _refused(self.path, "is a folder" if self.path.is_dir() else "no such file")
         try:
@@ -130,10 +132,11 @@ class SqlitePlace:
             raise _refused(self.path, f"cannot be read: {error.strerror}") from None
         if magic != _MAGIC:
             raise _refused(self.path, "not a SQLite file")
-        connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+        uri = still_uri(self.path) or f"{self.path.absolute().as_uri()}?mode=ro"
+        connection = sqlite3.connect(uri, uri=True)
         try:
             found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'rulvar_schema'").fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise _refused(self.path, f"cannot be read: {error}") from None
         finally:
             connection.close()

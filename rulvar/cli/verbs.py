@@ -99,6 +99,11 @@ def find_verb(words: Sequence[str]) -> tuple[Verb, list[str]]:
         raise ConfigError(f"no such verb: {' '.join(words[:2])!r}; {hint}", data={"field": "verb"})
     if group:
         raise ConfigError(f"{words[0]}: say what: {', '.join(group)}", data={"field": "verb"})
+    if words[0].startswith("-"):
+        raise ConfigError(
+            f"no such verb: {words[0]!r}; options stand behind the verb: rulvar VERB {words[0]}",
+            data={"field": "verb"},
+        )
     near = difflib.get_close_matches(words[0], by_name, 1)
     hint = f"did you mean {near[0]!r}?" if near else "see rulvar --help"
     raise ConfigError(f"no such verb: {words[0]!r}; {hint}", data={"field": "verb"})

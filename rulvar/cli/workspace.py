@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import inspect
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.project import DEFAULT_STORE, Project, find_project
-from rulvar.cli.references import is_reference, load_module, load_reference
+from rulvar.cli.references import is_reference, load_module, load_reference, located
 from rulvar.cli.stores import (
     FolderPlace,
     Place,
@@ -34,6 +36,7 @@ __all__ = ["Workspace"]
 _ENGINE_NAMES = ("engine", "make_engine", "create_engine")
 """What rulvar_config.py may call its engine or the function that makes one."""
 
+_UNEXPECTED = re.compile(r"Engine\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 _NOT_OPTIONS = frozenset({"adapters", "engine", "store", "workflows"})
 
 
@@ -159,7 +162,7 @@ class Workspace:
                 if inspect.isawaitable(made):
                     made = await made
             except ConfigError as error:
-                raise ConfigError(f"{what}: {error.message}", data=error.data) from None
+                raise ConfigError(located(what, error.message), data=error.data) from None
             except Exception as error:
                 raise ConfigError(
                     f"{what}: making the engine failed: {type(error).__name__}: {error}", data={"field": what}
@@ -183,9 +186,9 @@ class Workspace:
         try:
             return Engine(adapters=adapters, workflows=workflows.values(), **options)
         except ConfigError as error:
-            raise ConfigError(f"{what}: {error.message}", data=error.data) from None
+            raise ConfigError(located(what, error.message), data=error.data) from None
         except TypeError as error:
-            raise ConfigError(f"{what}: {error}", data={"field": what}) from None
+            raise ConfigError(f"{what}: {_option_problem(error)}", data={"field": what}) from None
 
     def _adapter(self, name: str, what: str) -> Any:
         self._check_owner()
@@ -228,7 +231,7 @@ class Workspace:
             if hasattr(module, name):
                 return getattr(module, name)
         raise ConfigError(
-            f"{what}: {reference} has no 'engine': an Engine, or a function that returns one",
+            located(what, f"{reference} has no 'engine': an Engine, or a function that returns one"),
             data={"field": what},
         )
 
@@ -315,6 +318,18 @@ class Workspace:
 def _compiled(value: Any) -> Any:
     """Return the workflow that a state machine's class is compiled to; anything else as it is."""
     return getattr(value, "__workflow__", value) if isinstance(value, type) else value
+
+
+def _option_problem(error: TypeError) -> str:
+    """Return what is wrong with an engine's options, for people who have not called Engine themselves."""
+    from rulvar.engine.engine import Engine
+
+    unexpected = _UNEXPECTED.search(str(error))
+    if unexpected is None:
+        return str(error)
+    near = difflib.get_close_matches(unexpected[1], inspect.signature(Engine).parameters, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"Engine has no option {unexpected[1]!r}{hint}"
 
 
 def _home_of(workflow: Workflow[Any]) -> str | None:

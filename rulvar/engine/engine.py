@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self
 
 from rulvar.contracts.capabilities import ModelPricing
@@ -168,9 +167,7 @@ class Engine(Registries):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -195,6 +192,7 @@ class Engine(Registries):
         scope: Mapping[str, Any] | None = None,
         config_fingerprint: str | None = None,
         trace: bool | None = None,
+        kept: Mapping[str, bytes] | None = None,
     ) -> RunHandle[Value]:
         """Start a run and return its handle at once; the workflow runs on the current event loop.
 
@@ -209,6 +207,7 @@ class Engine(Registries):
             config_fingerprint: kept in the meta row.
             trace: keep the arguments and envelopes of tool calls in the journal, so that a tool fixture can be
                 made of the run; the engine's ``trace`` unless given.
+            kept: by name, what is stored beside the run's transcripts before it starts.
 
         Raises:
             ConfigError, NonSerializableValueError: an argument is wrong; nothing has started then.
@@ -227,6 +226,7 @@ class Engine(Registries):
             scope=scope_value(scope),
             config_fingerprint=check_text(config_fingerprint, "config_fingerprint"),
             trace=self.tracing if trace is None else trace,
+            kept=kept or {},
         )
         return self._start(RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock)), request)
 

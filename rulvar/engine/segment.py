@@ -102,7 +102,7 @@ class Segment:
             request = self._request = replace(self._check_resume(meta), trace=bool(meta.get("trace")))
             if not request.strict:
                 self._handle._bus = self._move_bus(meta)
-        elif meta is not None:
+        elif meta is not None or await store.load(request.run_id):
             raise run_exists(request.run_id)
         segment = segments_of(meta) if request.resumed and meta else 0
         ceiling = request.budget_usd

@@ -21,6 +21,7 @@ __all__ = [
     "choose_way",
     "describe_run",
     "exit_code",
+    "place_document",
     "prompt_of",
     "read_run",
     "record_run",
@@ -68,11 +69,16 @@ def run_document(view: RunView, outcome: Outcome, duration_ms: int) -> dict[str,
         "errorMessage": None if outcome.error is None else outcome.error.message,
         "durationMs": duration_ms,
     }
-    if view.place is not None:
-        wire["place"] = view.place
-        wire["path"] = view.path
-        wire["availableTransitions"] = view.available_transitions
-    return wire
+    return wire if view.place is None else {**wire, **place_document(view)}
+
+
+def place_document(view: RunView) -> dict[str, Any]:
+    """Return the JSON members that tell where a machine stands."""
+    return {
+        "place": view.place,
+        "path": view.path,
+        "availableTransitions": view.available_transitions,
+    }
 
 
 async def record_run(

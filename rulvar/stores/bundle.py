@@ -11,9 +11,9 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.entries import JournalEntry, decode_entry
@@ -21,7 +21,7 @@ from rulvar.contracts.ids import check_run_id
 from rulvar.errors import ConfigError, NonSerializableValueError
 
 if TYPE_CHECKING:
-    from rulvar.contracts.ports.store import JournalStore, RunMeta
+    from rulvar.contracts.ports.store import RunMeta
     from rulvar.contracts.ports.transcripts import TranscriptStore
 
 __all__ = ["KEPT_ARGS", "KIND", "Bundle", "decode_bundle", "encode_bundle", "is_blob_name"]
@@ -36,6 +36,16 @@ _SPACE = re.compile(r"[ \t\r\n]+")
 _MOST_PARTS = 8
 
 
+class Taking(Protocol):
+    """What takes a run in: a store, or a run that somebody holds."""
+
+    async def append(self, run_id: str, entries: Sequence[JournalEntry]) -> None:
+        """Store entries."""
+
+    async def save_meta(self, run_id: str, meta: RunMeta) -> None:
+        """Replace the meta row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bundle:
     """A run apart from any store: its meta row, its journal, its transcripts by name."""
@@ -45,7 +55,7 @@ class Bundle:
     entries: list[JournalEntry]
     transcripts: Mapping[str, bytes] = field(default_factory=dict)
 
-    async def put_into(self, store: JournalStore, transcripts: TranscriptStore) -> None:
+    async def put_into(self, store: Taking, transcripts: TranscriptStore) -> None:
         """Write the run into a store that does not hold it; the meta row comes last."""
         for name, data in self.transcripts.items():
             await transcripts.put(f"{self.run_id}/{name}", data)

@@ -24,7 +24,7 @@ from rulvar.stores.listing import RUN_IDS
 from rulvar.stores.machine import boot_id, machine_seconds, process_identity, process_is_gone
 from rulvar.stores.meta_row import decode_meta, encode_meta
 from rulvar.stores.refusals import lease_held, order_violated, superseded
-from rulvar.stores.sqlite_connection import WatchedConnection
+from rulvar.stores.sqlite_connection import WatchedConnection, still_uri
 from rulvar.stores.sqlite_schema import migrate
 from rulvar.stores.sqlite_thread import SqliteThread
 
@@ -222,16 +222,25 @@ class SqliteStore:
             except OSError as error:
                 raise sqlite3.OperationalError(f"cannot make the folder: {error}") from None
         timeout = self.busy_timeout_s if waits else 0.0
+        still = None if name == ":memory:" else still_uri(self.path)
         connection = sqlite3.connect(
-            name, timeout, isolation_level=None, check_same_thread=False, factory=WatchedConnection
+            still or name,
+            timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=WatchedConnection,
+            uri=still is not None,
         )
         try:
-            if not waits:
-                connection.execute("PRAGMA wal_autocheckpoint = 0")
-            _use_wal(connection, timeout)
-            connection.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'fsync' else 'NORMAL'}")
+            if still is None:
+                if not waits:
+                    connection.execute("PRAGMA wal_autocheckpoint = 0")
+                _use_wal(connection, timeout)
+                connection.execute(
+                    f"PRAGMA synchronous = {'FULL' if self.durability == 'fsync' else 'NORMAL'}"
+                )
             migrate(connection, name)
-            if name != ":memory:":
+            if still is None and name != ":memory:":
                 connection.watch(name)
         except BaseException:
             connection.close()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from pathlib import Path
 
 from rulvar.errors import StoreError
 
-__all__ = ["WatchedConnection"]
+__all__ = ["WatchedConnection", "still_uri"]
 
 _SUFFIXES = ("", "-wal", "-shm")
 
@@ -40,6 +41,20 @@ class WatchedConnection(sqlite3.Connection):
                     data={"reason": "io", "file": path},
                 )
         self.execute("BEGIN IMMEDIATE")
+
+
+def still_uri(path: Path) -> str | None:
+    """Return the URI under which a database is read where it can only lie still, or None.
+
+    In WAL mode even a reader makes files beside the database. Where the folder may not be written to and no log
+    lies there, nobody writes either, and it is read without.
+    """
+    if not path.is_file() or os.access(path.absolute().parent, os.W_OK):
+        return None
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        return None
+    return f"{path.absolute().as_uri()}?mode=ro&immutable=1"
 
 
 def _identity(path: str) -> tuple[int, int] | None:

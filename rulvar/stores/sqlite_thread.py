@@ -114,13 +114,13 @@ class SqliteThread:
                 return None
             try:
                 result = work(quick)
-            except sqlite3.Error:
+            except _REFUSALS:
                 raise
             except Exception:
                 quick.execute("ROLLBACK")
                 raise
             quick.execute("COMMIT")
-        except sqlite3.Error:
+        except _REFUSALS:
             self._close_quick()  # what is wrong, the thread finds out and says
             return None
         self._quick_writes += 1
@@ -180,7 +180,7 @@ class SqliteThread:
                 answers.append(_run(job, connection))
             if writes:
                 connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except _REFUSALS as error:
             refused = _store_error(self._name, error)
             self._roll_back(refused)
             return [(None, refused)] * len(batch)
@@ -207,7 +207,7 @@ class SqliteThread:
 def _run(job: _Job, connection: sqlite3.Connection) -> tuple[Any, BaseException | None]:
     try:
         return job.work(connection), None
-    except sqlite3.Error:
+    except _REFUSALS:
         raise
     except Exception as error:
         return None, error
@@ -225,6 +225,9 @@ def _deliver(future: asyncio.Future[Any], result: Any, error: BaseException | No
         future.get_loop().call_soon_threadsafe(settle)
 
 
+_REFUSALS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite refuses with: its message quotes a damaged schema, which need not be text."""
+
 _REASONS = {
     sqlite3.SQLITE_BUSY: ("busy", "another process keeps the database locked"),
     sqlite3.SQLITE_LOCKED: ("busy", "another connection keeps the table locked"),
@@ -236,12 +239,13 @@ _REASONS = {
 }
 
 
-def _store_error(name: str, error: sqlite3.Error) -> StoreError:
+def _store_error(name: str, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
+    said = "the file is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     reason, advice = _REASONS.get(primary or -1, ("io", "check the disk, then resume the run"))
     return StoreError(
-        f"{name}: {error}; {advice}",
+        f"{name}: {said}; {advice}",
         data={"reason": reason, "file": name, "sqlite": getattr(error, "sqlite_errorname", None)},
         retryable=reason in ("busy", "full"),
     )

@@ -15,7 +15,7 @@ from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK, WAITING
 from rulvar.cli.journals import open_waits
-from rulvar.cli.outcomes import show_pending
+from rulvar.cli.questions import Questions, options_again, questions_of
 from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
@@ -56,13 +56,13 @@ async def _answer_in(runs: Runs, options: argparse.Namespace, terminal: Terminal
     waits = open_waits(entries)
     key, text = _key_and_text(options, waits)
     if text is None:
-        return _show(options, waits, terminal)
+        return _show(questions_of(options.run, waits, entries, options), terminal)
     engine = runs.engine or Engine(journal=runs.journal, transcripts=runs.transcripts, determinism="off")
     has_workers = engine.queue is not None
     if meta.get("status") == "running" and not options.force and not has_workers:
         raise ConfigError(
             f"run {options.run!r} is marked as running: answer it in the process that runs it, or, if that is gone, "
-            f"resume the run first (rulvar resume {options.run}) or pass --force",
+            f"resume the run first (rulvar resume {options.run}{options_again(options)}) or pass --force",
             data={"field": "run"},
         )
     pending = find_way(key or "", waits, f"run {options.run!r}")
@@ -70,13 +70,15 @@ async def _answer_in(runs: Runs, options: argparse.Namespace, terminal: Terminal
     left = [item for item in waits if item is not pending]
     if terminal.json_output:
         document = {"runId": options.run, "key": key, "answered": True}
-        terminal.document({**document, "pending": [item.to_wire() for item in left]})
+        terminal.document(
+            {**document, "pending": questions_of(options.run, left, entries, options).to_wire()}
+        )
         return OK
     terminal.out(("answered", "green"), f" {key}")
     if left:
         terminal.out(f"  still waits for {', '.join(item.key for item in left)}")
     terminal.out(
-        f"  next     {'a worker goes on with it' if has_workers else f'rulvar resume {options.run}'}"
+        f"  next     {'a worker goes on with it' if has_workers else f'rulvar resume {options.run}{options_again(options)}'}"
     )
     return OK
 
@@ -93,13 +95,11 @@ def _key_and_text(options: argparse.Namespace, waits: list[Pending]) -> tuple[st
     return key, text
 
 
-def _show(options: argparse.Namespace, waits: list[Pending], terminal: Terminal) -> int:
+def _show(questions: Questions, terminal: Terminal) -> int:
     if terminal.json_output:
-        terminal.document(
-            {"runId": options.run, "answered": False, "pending": [item.to_wire() for item in waits]}
-        )
-    elif waits:
-        show_pending(terminal, options.run, waits)
+        terminal.document({"runId": questions.run_id, "answered": False, "pending": questions.to_wire()})
+    elif questions.pending:
+        questions.show(terminal)
     else:
-        terminal.out(f"run {options.run} waits for nothing")
-    return WAITING if waits else OK
+        terminal.out(f"run {questions.run_id} waits for nothing")
+    return WAITING if questions.pending else OK

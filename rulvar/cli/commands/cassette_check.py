@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_json
 from rulvar.cli.exits import FAILED, OK
 from rulvar.cli.references import load_reference
@@ -47,9 +48,9 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
         line = f":{found.line}" if found.line is not None else ""
         field = f"{found.field}: " if found.field else ""
         terminal.out(f"{found.path}{line}: ", (found.kind, "red"), f" {field}{found.message}")
-    count = f"{len(paths)} cassette{'' if len(paths) == 1 else 's'}"
+    count = count_text(len(paths), "cassette")
     if findings:
-        terminal.out(f"{count}, ", (f"{len(findings)} finding{'' if len(findings) == 1 else 's'}", "red"))
+        terminal.out(f"{count}, ", (count_text(len(findings), "finding"), "red"))
     else:
         terminal.out(f"{count}, ", ("no findings", "green"))
     return FAILED if findings else OK

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_json
 from rulvar.cli.exits import OK
 from rulvar.cli.terminal import Terminal
@@ -30,5 +31,5 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
     if options.json:
         terminal.document({"path": options.output, "rows": rows})
     else:
-        terminal.out(f"{options.output}  {rows} rows")
+        terminal.out(f"{options.output}  {count_text(rows, 'row')}")
     return OK

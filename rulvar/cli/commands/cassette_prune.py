@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 
+from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_json
 from rulvar.cli.exits import OK
 from rulvar.cli.terminal import Terminal
@@ -47,7 +48,7 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
         return OK
     word = "would remove" if options.dry_run else "removed"
     for path, lines in chosen:
-        told = f"{word} {len(lines)} row{'' if len(lines) == 1 else 's'}" if lines else "nothing to remove"
+        told = f"{word} {count_text(len(lines), 'row')}" if lines else "nothing to remove"
         where = f" (line {', '.join(map(str, lines))})" if lines else ""
         terminal.out(f"{path}  {told}{where}")
     return OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rulvar.cli.amounts import tokens_text, usd_text
+from rulvar.cli.amounts import count_text, tokens_text, usd_text
 from rulvar.cli.arguments import add_json
 from rulvar.cli.exits import OK
 from rulvar.cli.terminal import Terminal
@@ -34,7 +34,8 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
 def _show(stats: dict[str, Any], terminal: Terminal) -> None:
     terminal.out(
         (str(stats["path"]), "bold"),
-        f"  {stats['rows']} rows, {stats['requests']} requests ({stats['repeated']} repeated), {stats['bytes']:,} bytes, "
+        f"  {count_text(stats['rows'], 'row')}, {count_text(stats['requests'], 'request')} ({stats['repeated']} repeated), "
+        f"{count_text(stats['bytes'], 'byte')}, "
         f"recorded {stats['recordedAt']}",
     )
     rows = [

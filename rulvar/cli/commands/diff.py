@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_config, add_json, add_store
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.divergences import Divergence, compare_journals
@@ -50,12 +51,11 @@ async def _diff(options: argparse.Namespace, terminal: Terminal) -> int:
             }
         )
     elif not found:
-        terminal.out(("same", "green"), f"  {len(a)} and {len(b)} entries")
+        terminal.out(("same", "green"), f"  {len(a)} and {count_text(len(b), 'entry', 'entries')}")
     else:
         for item in found:
             _show(item, terminal)
-        scopes = f"{len(found)} scope{'' if len(found) == 1 else 's'}"
-        terminal.out((f"{scopes} differ", "red"))
+        terminal.out((count_text(len(found), "scope differs", "scopes differ"), "red"))
     return FAILED if found else OK
 
 

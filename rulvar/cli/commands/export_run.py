@@ -10,10 +10,12 @@ masked: a regression test that can be shown to others. The workflow's body is ru
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_json, add_store
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
@@ -101,8 +103,9 @@ def _put(
             }
         )
     else:
-        counts = f"{len(run.entries)} {of_how_many}entries, {len(run.transcripts)} transcripts"
-        terminal.out(f"{name}  {counts}, {len(data):,} bytes")
+        entries = count_text(len(run.entries), f"{of_how_many}entry", f"{of_how_many}entries")
+        counts = f"{entries}, {count_text(len(run.transcripts), 'transcript')}"
+        terminal.out(f"{name}  {counts}, {count_text(len(data), 'byte')}")
     return OK
 
 
@@ -137,5 +140,6 @@ def _write(path: Path, data: bytes, *, replace: bool) -> None:
         draft.write_bytes(data)
         draft.replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink()
         raise ConfigError(f"{path}: cannot be written: {error.strerror}", data={"file": str(path)}) from None

@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.amounts import age_text, seconds_text, tokens_text
 from rulvar.cli.arguments import add_config, add_json, add_store
-from rulvar.cli.catalogue import journal_of
+from rulvar.cli.catalogue import not_found, run_ids
+from rulvar.cli.damage import damage_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
 from rulvar.cli.journals import Call, calls_of, open_waits, settles_of
-from rulvar.cli.outcomes import STATUS_STYLES, show_pending, value_text
+from rulvar.cli.outcomes import STATUS_STYLES, value_line
 from rulvar.cli.printable import clip
+from rulvar.cli.questions import questions_of
 from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Part, Terminal
 from rulvar.cli.workspace import Workspace
 from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.clock import epoch_ms
 from rulvar.errors import ConfigError
+from rulvar.machines.fold import fold_run
+from rulvar.machines.report import describe_run, place_document
 from rulvar.stores.bundle import is_blob_name
 
 if TYPE_CHECKING:
@@ -55,7 +60,7 @@ async def _inspect(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _inspect_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) -> int:
-    meta, entries = await journal_of(runs.journal, options.run)
+    meta, entries, damage = await _looked_up(runs, options.run)
     if options.seq is not None:
         await _show_entry(runs, entries, options, terminal)
         return OK
@@ -68,20 +73,35 @@ async def _inspect_in(runs: Runs, options: argparse.Namespace, terminal: Termina
         return OK
     calls = [call for call in calls_of(entries) if _is_within(call.scope, options.scope)]
     if options.json:
-        terminal.document(_document(options.run, meta, entries, calls))
+        terminal.document({**_document(options, meta, entries, calls), "damage": damage})
     else:
-        _show(options.run, meta, entries, calls, terminal)
+        _show(options, meta, entries, calls, damage, terminal)
     return OK
+
+
+async def _looked_up(runs: Runs, run_id: str) -> tuple[RunMeta, list[JournalEntry], list[str]]:
+    """Return a run's meta row and entries, and what is wrong with their files; there may be nothing else."""
+    meta = await runs.journal.load_meta(check_run_id(run_id))
+    entries = await runs.journal.load(run_id)
+    if meta is None and not entries and run_id not in await run_ids(runs.journal):
+        raise await not_found(runs.journal, run_id)
+    return meta or {}, entries, await damage_of(runs.journal, run_id, meta, entries)
 
 
 def _is_within(scope: str, wanted: str | None) -> bool:
     return wanted is None or scope == wanted or wanted == "" or scope.startswith(f"{wanted}/")
 
 
-def _document(run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: list[Call]) -> dict[str, Any]:
+def _document(
+    options: argparse.Namespace, meta: RunMeta, entries: list[JournalEntry], calls: list[Call]
+) -> dict[str, Any]:
+    run_id: str = options.run
+    machine = fold_run(entries, run_id, meta)
+    place: dict[str, Any] = {} if machine.place is None else place_document(machine)
     return {
         "runId": run_id,
         "meta": meta,
+        **place,
         "entries": len(entries),
         "calls": [
             {
@@ -100,7 +120,7 @@ def _document(run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: li
             }
             for call in calls
         ],
-        "pending": [item.to_wire() for item in open_waits(entries)],
+        "pending": questions_of(run_id, open_waits(entries), entries, options).to_wire(),
         "settles": [
             {"seq": s.seq, "status": s.status, "segment": s.segment, "outputHash": s.output_hash}
             for s in settles_of(entries)
@@ -109,19 +129,32 @@ def _document(run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: li
 
 
 def _show(
-    run_id: str, meta: RunMeta, entries: list[JournalEntry], calls: list[Call], terminal: Terminal
+    options: argparse.Namespace,
+    meta: RunMeta,
+    entries: list[JournalEntry],
+    calls: list[Call],
+    damage: list[str],
+    terminal: Terminal,
 ) -> None:
+    run_id: str = options.run
     status = str(meta.get("status", "?"))
     terminal.out((status, STATUS_STYLES.get(status, "")), f"  {meta.get('workflowName', '?')}  {run_id}")
     for label, value in _facts(meta, entries):
         terminal.out(f"  {label:<9}{value}")
+    for line in damage:
+        terminal.out("  damage   ", (line, "red"), f"; see rulvar runs audit {run_id}")
+    tree = fold_run(entries, run_id, meta)
+    if any(node.place is not None for node in tree.tree()):
+        terminal.out("")
+        for line in describe_run(tree):
+            terminal.out(f"  {line}")
     if calls:
         terminal.out("")
         terminal.table(_HEADINGS, [_row(call) for call in calls], flexible=len(_HEADINGS) - 1)
     waits = open_waits(entries)
     if waits:
         terminal.out("")
-        show_pending(terminal, run_id, waits)
+        questions_of(run_id, waits, entries, options).show(terminal)
 
 
 def _facts(meta: RunMeta, entries: list[JournalEntry]) -> list[tuple[str, str]]:
@@ -142,9 +175,9 @@ def _row(call: Call) -> list[Part]:
     usage, error = call.wire.get("usage"), call.wire.get("error")
     style = STATUS_STYLES.get(call.status, "")
     if isinstance(error, dict):
-        told = f"{error.get('code')}: {error.get('message')}"
+        told = value_line(f"{error.get('code')}: {error.get('message')}")
     else:
-        told = "" if call.value is None else value_text(call.value)
+        told = "" if call.value is None else value_line(call.value)
     return [
         str(call.seq),
         call.scope or "-",
@@ -153,7 +186,7 @@ def _row(call: Call) -> list[Part]:
         (call.status, style),
         _took(call),
         tokens_text(usage) if isinstance(usage, dict) and call.kind == "agent" else "",
-        clip(told.replace("\n", " "), _LONGEST_VALUE),
+        clip(told, _LONGEST_VALUE),
     ]
 
 

@@ -19,7 +19,7 @@ from rulvar.cli.arguments import (
     seconds_from_now,
 )
 from rulvar.cli.driving import run_async
-from rulvar.cli.kept_args import keep_args
+from rulvar.cli.kept_args import kept_args
 from rulvar.cli.sessions import finish
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
@@ -61,17 +61,16 @@ async def _run(options: argparse.Namespace, terminal: Terminal) -> int:
         async with workspace.engine(starts=True) as engine:
             workflow = workspace.workflow(options.workflow, engine)
             args = run_args(options, workflow.args and workflow.args.json)
-            run_id = options.run_id or engine.mint_id()
-            await keep_args(engine, run_id, args)
             handle = engine.run(
                 workflow,
                 args,
-                run_id=run_id,
+                run_id=options.run_id,
                 budget_usd=budget,
                 deadline_at=deadline,
                 name=options.name,
                 tags=options.tag,
                 trace=trace_wanted(options.trace) or None,
+                kept=kept_args(workflow, args),
             )
             report = await finish(engine, handle, workflow, args, options, terminal, deadline_at=deadline)
     return report.tell(terminal)

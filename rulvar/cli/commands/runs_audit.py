@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import argparse
 
+from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_config, add_json, add_store
 from rulvar.cli.audit import Audit, audit_run, repair_run
 from rulvar.cli.catalogue import run_ids
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import FAILED, OK
-from rulvar.cli.terminal import Terminal
+from rulvar.cli.stores import Runs
+from rulvar.cli.terminal import Style, Terminal
 from rulvar.cli.workspace import Workspace
-from rulvar.errors import LeaseHeldError
+from rulvar.errors import LeaseHeldError, StoreError
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -33,68 +35,61 @@ def execute(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _audit(options: argparse.Namespace, terminal: Terminal) -> int:
-    audits: list[tuple[Audit, bool]] = []
+    audits: list[Audit] = []
     async with Workspace(options).runs() as runs:
         for run_id in options.runs or await run_ids(runs.journal):
             audit = await audit_run(runs, run_id)
-            mends = options.repair and any(finding.repair is not None for finding in audit.findings)
-            if mends:
-                try:
-                    await repair_run(runs, audit)
-                except LeaseHeldError as error:
-                    mends = False
-                    terminal.say(("warning: ", "yellow"), f"not repaired: {error.message}")
-            audits.append((audit, mends))
-    left = sum(
-        1
-        for audit, mended in audits
-        for finding in audit.problems
-        if not (mended and finding.repair is not None)
-    )
+            if options.repair and any(finding.repair is not None for finding in audit.findings):
+                audit = await _repaired(runs, audit, terminal)
+            audits.append(audit)
+    left = sum(len(audit.problems) for audit in audits)
     if options.json:
         terminal.document(
-            {
-                "store": runs.name,
-                "runs": [_document(audit, mended) for audit, mended in audits],
-                "problems": left,
-            }
+            {"store": runs.name, "runs": [_document(audit) for audit in audits], "problems": left}
         )
     else:
-        for audit, mended in audits:
-            _show(audit, mended, terminal)
+        for audit in audits:
+            _show(audit, options.repair, terminal)
         _summary(audits, left, terminal)
     return FAILED if left else OK
 
 
-def _document(audit: Audit, mended: bool) -> dict[str, object]:
+async def _repaired(runs: Runs, audit: Audit, terminal: Terminal) -> Audit:
+    """Repair a run; one that cannot be repaired does not keep the others from it."""
+    try:
+        return await repair_run(runs, audit)
+    except (LeaseHeldError, StoreError) as error:
+        terminal.say(("warning: ", "yellow"), f"{audit.run_id}: not repaired: {error.message}")
+    return audit
+
+
+def _document(audit: Audit) -> dict[str, object]:
     return {
         "runId": audit.run_id,
         "findings": [
-            {**finding.to_wire(), "repaired": mended and finding.repair is not None}
-            for finding in audit.findings
+            {**finding.to_wire(), "repaired": finding in audit.repaired} for finding in audit.findings
         ],
     }
 
 
-def _show(audit: Audit, mended: bool, terminal: Terminal) -> None:
+def _show(audit: Audit, was_to_repair: bool, terminal: Terminal) -> None:
     if not audit.findings:
         return
     terminal.out((audit.run_id, "bold"))
     for finding in audit.findings:
-        style, word = ("red", "problem") if finding.level == "problem" else ("", "note   ")
+        style: Style = "red" if finding.level == "problem" else ""
         done = ""
-        if finding.repair is not None:
-            done = "; repaired" if mended else f"; --repair: {finding.repair}"
-        terminal.out("  ", (word, style), f"  {finding.kind:<16} {finding.message}{done}")  # type: ignore[arg-type]
+        if finding in audit.repaired:
+            done = "; repaired"
+        elif finding.repair is not None:
+            done = "; not repaired" if was_to_repair else f"; --repair: {finding.repair}"
+        terminal.out("  ", (f"{finding.level:<7}", style), f"  {finding.kind:<16} {finding.message}{done}")
 
 
-def _summary(audits: list[tuple[Audit, bool]], left: int, terminal: Terminal) -> None:
-    mended = sum(
-        1 for audit, did in audits for finding in audit.problems if did and finding.repair is not None
-    )
-    runs = f"{len(audits)} run{'' if len(audits) == 1 else 's'}"
-    repaired = f", {mended} repaired" if mended else ""
+def _summary(audits: list[Audit], left: int, terminal: Terminal) -> None:
+    mended = sum(len(audit.repaired) for audit in audits)
+    runs, repaired = count_text(len(audits), "run"), f", {mended} repaired" if mended else ""
     if left:
-        terminal.out(f"{runs}, ", (f"{left} problem{'' if left == 1 else 's'}", "red"), repaired)
+        terminal.out(f"{runs}, ", (count_text(left, "problem"), "red"), repaired)
     else:
         terminal.out(f"{runs}, ", ("no problems", "green"), repaired)

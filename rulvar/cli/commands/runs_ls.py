@@ -56,7 +56,8 @@ async def _list(options: argparse.Namespace, terminal: Terminal) -> int:
     if runs:
         terminal.table(_HEADINGS, [_row(item) for item in runs], flexible=_FLEXIBLE)
     else:
-        terminal.say(f"no runs in {opened.name}")
+        such = "such " if options.status or options.workflow or options.tag else ""
+        terminal.say(f"no {such}runs in {opened.name}")
     return OK
 
 

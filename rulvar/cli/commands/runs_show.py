@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_config, add_json, add_store
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
@@ -51,9 +52,14 @@ async def _show_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) 
         if terminal.json_output:
             terminal.document(told)
         else:
-            terminal.out(f"{told['recordings']} recordings in {told['file']}")
+            terminal.out(f"{count_text(told['recordings'], 'recording')} in {told['file']}")
             if told["skippedPending"]:
-                terminal.out(f"  {told['skippedPending']} calls skipped: their results came from children")
+                skipped = count_text(
+                    told["skippedPending"],
+                    "call skipped: its result came from a child",
+                    "calls skipped: their results came from children",
+                )
+                terminal.out(f"  {skipped}")
         return OK
     view = await read_run(store, options.run)
     if terminal.json_output:

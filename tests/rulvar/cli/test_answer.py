@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from rulvar.cli.answers import answer_value
+from rulvar.cli.questions import options_again
 from rulvar.contracts.outcome import Pending
 from rulvar.errors import ConfigError
 
@@ -163,3 +165,38 @@ def test_a_run_that_waits_for_nothing_says_so(waits: Any, store: Any, entry: Any
     store.put("r2", entry.settled())
     assert waits("answer", "r2").out == "run r2 waits for nothing\n"
     assert waits("answer", "r2", "gate", "1").code == 2
+
+
+def test_an_approval_is_shown_with_what_its_tool_would_be_called_with(
+    look: Any, store: Any, entry: Any
+) -> None:
+    called = {"order": "A7\x1b[31m"}
+    asked = {
+        **entry.opened("approval", "a"),
+        "status": "suspended",
+        "value": {"toolName": "rm", "input": called},
+    }
+    store.put("r1", asked, entry.settled("suspended"), meta={"status": "suspended"})
+    for words in (("answer", "r1"), ("inspect", "r1")):
+        assert '    input  {"order": "A7\\u001b[31m"}\n' in look(*words).out
+        assert look(*words, "--json").json["pending"][0]["input"] == called
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [(".rulvar", " --store .rulvar"), ("a b.db", " --store 'a b.db'"), (None, "")],
+)
+def test_what_is_proposed_looks_for_the_run_where_it_is(rulvar: Any, name: str | None, shown: str) -> None:
+    at = () if name is None else ("--store", name)
+    begun = rulvar("run", "flows.py:release", "--arg", "version=1", "--run-id", "r1", *at)
+    told = f"  answer   rulvar answer r1 KEY VALUE{shown}, then rulvar resume r1{shown}\n"
+    assert begun.out.endswith(told)
+    assert rulvar("answer", "r1", *at).out.endswith(told)
+    answered = rulvar("answer", "r1", "gate", '{"approved": true}', *at)
+    assert answered.out.endswith(f"  next     rulvar resume r1{shown}\n")
+
+
+def test_a_password_of_a_store_is_not_repeated() -> None:
+    options = argparse.Namespace(store="postgresql://me:secret@host/db", config="conf.py:engine")
+    assert options_again(options) == " --store ... --config conf.py:engine"
+    assert options_again(argparse.Namespace(store="sqlite:///a.db")) == " --store sqlite:///a.db"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rulvar import JsonlFileStore
+from rulvar.stores import SqliteStore
 
 
 @pytest.fixture
@@ -155,3 +159,28 @@ def test_a_link_in_the_store_is_not_followed_into_an_export(
 def test_a_run_of_unknown_name_is_not_exported(look: Any, store: Any) -> None:
     for name in ("nope", "../nope", ".."):
         assert look("export", name).code == 2
+
+
+@pytest.mark.parametrize("name", ["kept", "runs.db"])
+def test_a_run_that_somebody_drives_is_not_replaced(rulvar: Any, project: Path, name: str) -> None:
+    at = ("--store", name)
+    rulvar("run", "flows.py:release", "--arg", "version=1", "--run-id", "r1", *at)
+    rulvar("export", "r1", *at)
+    assert rulvar("import", "r1.run.json", *at).code == 2
+    assert rulvar("import", "r1.run.json", "--force", *at).code == 0
+    assert rulvar("resume", "r1", "flows.py:release", *at).code == 3  # nobody holds it afterwards
+
+    async def refused() -> Any:
+        store = JsonlFileStore(project / name) if name == "kept" else SqliteStore(project / name)
+        lease = await store.acquire_lease("r1", "somebody", 60)
+        try:
+            return await asyncio.to_thread(rulvar, "import", "r1.run.json", "--force", *at)
+        finally:
+            await store.release_lease(lease)
+            if isinstance(store, SqliteStore):
+                await store.close()
+
+    done = asyncio.run(refused())
+    assert done.code == 2
+    assert "is held by" in done.err
+    assert rulvar("resume", "r1", "flows.py:release", *at).code == 3

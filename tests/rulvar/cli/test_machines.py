@@ -122,6 +122,17 @@ async def test_a_machine_runs_waits_is_answered_and_ends(rulvar: Any, machines: 
     assert "classify_ticket" in wrong.err
 
 
+def test_inspect_shows_where_machines_stand_as_the_tree_does(rulvar: Any, machines: Any) -> None:
+    rulvar("run", "machines.py:AskName", "--run-id", "r")
+    shown, tree = rulvar("inspect", "r").out, rulvar("runs", "r").out
+    assert "".join(f"  {line}\n" for line in tree.splitlines()) in shown
+    told = rulvar("inspect", "r", "--json").json
+    assert (told["place"], told["path"], told["availableTransitions"]) == ("asking", ["begin"], ["on_answer"])
+    bad = rulvar("run", "machines.py:TriageTicket", "--arg", "note=x", "--run-id", "bad", "--json")
+    assert (bad.code, bad.json["error"]["code"]) == (2, "config")
+    assert rulvar("runs", "bad").code == 2  # nothing has been recorded
+
+
 async def agree(run: Any, machine: Any, project: Path) -> None:
     """A test run and the run in the store did the same and show the same."""
     view = await read_run(JsonlFileStore(project / ".rulvar"), "r")

@@ -97,7 +97,7 @@ def test_settings_reach_the_engine_from_any_folder_below(rulvar: Rulvar, project
     ("setting", "named"),
     [
         ('determinism = "loud"', "determinism='loud'"),
-        ('routing = {loop = "x"}', "routing['loop'] model 'x': expected 'adapter:model'"),
+        ('routing = {loop = "x"}', "routing['loop'] model 'x'"),
         ('workflows = ["nope.py:x"]', "tool.rulvar.workflows[0]: nope.py: no such file"),
         ('workflows = ["flows.py:nope"]', "tool.rulvar.workflows[0]: flows.py has no 'nope'"),
         ('adapters = ["flows:hello"]', "tool.rulvar.adapters"),
@@ -211,3 +211,23 @@ def test_a_store_that_is_not_there_says_what_to_do(rulvar: Rulvar, project: Path
     assert "rulvar_config.py has no 'engine'" in told
     assert "asked for its store; with --store" in told
     assert "flows.py: neither a folder nor a SQLite file" in rulvar("runs", "ls", "--store", "flows.py").err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("engine(", "{file}:1: '(' was never closed\n"),
+        ("import nosuchmodule", "{file}:1: No module named 'nosuchmodule'\n"),
+        ("raise ValueError('boom')", "{file}:1: importing it failed: ValueError: boom\n"),
+        ("x = 1", "{file} has no 'engine': "),
+        ("engine = 3", "{file}: expected an Engine"),
+        ("engine = {'routin': {}}", "{file}: Engine has no option 'routin'; did you mean 'routing'?\n"),
+    ],
+)
+def test_a_broken_configuration_is_named_once(rulvar: Rulvar, project: Path, text: str, told: str) -> None:
+    file = project / "rulvar_config.py"
+    file.write_text(text)
+    done = rulvar("run", "flows.py:hello")
+    assert done.code == 2
+    assert done.err.startswith("rulvar: error: " + told.format(file=file))
+    assert done.err.count(str(file)) == 1

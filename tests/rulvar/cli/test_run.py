@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def test_what_a_workflow_declares_a_text_is_taken_as_one(rulvar: Rulvar, project
     assert done.code == 0, done.out
     assert done.json["value"] == ["3", 3]
     wrong = rulvar("run", "typed.py:typed", "--arg", "version=3", "--arg", "count=three", "--json")
-    assert wrong.code == 1
+    assert wrong.code == 2
     assert "count" in wrong.json["error"]["message"]
 
 
@@ -180,6 +181,44 @@ def test_arguments_are_kept_for_a_resume_and_others_are_refused(rulvar: Rulvar) 
     assert other.code == 2
     assert "args" in other.err
     assert rulvar("resume", "r1", "flows.py:release").code == 3
+
+
+def test_a_run_that_is_there_keeps_its_arguments_when_another_wants_its_id(
+    rulvar: Rulvar, project: Path, entry: Any
+) -> None:
+    rulvar("run", "flows.py:release", "--arg", "version=1", "--run-id", "r1")
+    kept = snapshot(project / ".rulvar")
+    assert rulvar("run", "flows.py:release", "--arg", "version=2", "--run-id", "r1").code == 2
+    assert snapshot(project / ".rulvar") == kept
+    (project / ".rulvar" / "r1.meta.json").unlink()  # a journal alone is a run too
+    assert rulvar("run", "flows.py:release", "--arg", "version=2", "--run-id", "r1").code == 2
+    del kept[str(project / ".rulvar" / "r1.meta.json")]
+    assert snapshot(project / ".rulvar") == kept
+
+
+@pytest.mark.parametrize("store", [".rulvar", "runs.db"])
+def test_of_two_runs_that_start_with_one_id_at_once_one_wins_with_its_arguments(
+    rulvar: Rulvar, store: str
+) -> None:
+    start = ("run", "flows.py:release", "--run-id", "r1", "--store", store, "--arg")
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda number: rulvar(*start, f"version={number}"), range(4)))
+    assert sorted(item.code for item in done) == [2, 2, 2, 3], [item.err for item in done]
+    assert rulvar("resume", "r1", "flows.py:release", "--store", store).code == 3
+
+
+def test_arguments_that_do_not_fit_are_refused_before_a_run_is_there(rulvar: Rulvar, project: Path) -> None:
+    (project / "typed.py").write_text(
+        "from rulvar import workflow\n"
+        "@workflow(args={'type': 'object', 'required': ['n'], 'properties': {'n': {'type': 'integer'}}})\n"
+        "async def typed(ctx, args):\n    return args['n']\n"
+    )
+    for words in ([], ["--arg", "n=x"], ["--args", "3"]):
+        done = rulvar("run", "typed.py:typed", "--run-id", "r1", *words)
+        assert (done.code, done.out) == (2, ""), done
+        assert "typed" in done.err
+    assert not (project / ".rulvar").exists()
+    assert rulvar("run", "typed.py:typed", "--run-id", "r1", "--arg", "n=3").code == 0
 
 
 def test_a_run_with_arguments_that_were_not_kept_asks_for_them(rulvar: Rulvar, project: Path) -> None:

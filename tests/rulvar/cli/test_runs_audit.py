@@ -179,3 +179,57 @@ def test_the_originals_journals_are_sound(look: Any) -> None:
         if item["level"] == "problem"
     ]
     assert problems == []
+
+
+def test_a_run_that_is_one_torn_line_is_shown_and_its_journal_removed(look: Any, store: Any) -> None:
+    store.journal("r2").write_bytes(b'{"hashVersion":2,"se')
+    shown = look("inspect", "r2")
+    assert shown.code == 0
+    assert "the last line is torn: 20 bytes are no entry" in shown.out
+    assert "neither a meta row nor an entry" in shown.out
+    assert len(look("inspect", "r2", "--json").json["damage"]) == 2
+    found = look("runs", "audit", "--json")
+    assert (found.code, findings(found, "r2")) == (1, [("problem", "torn-tail"), ("note", "not-begun")])
+    assert store.journal("r2").exists()
+    mended = look("runs", "audit", "--repair")
+    assert (mended.code, mended.out.splitlines()[-1]) == (0, "1 run, no problems, 2 repaired")
+    assert not store.journal("r2").exists()
+    assert look("runs", "audit").out == "0 runs, no problems\n"
+
+
+@pytest.mark.parametrize("verb", [("runs",), ("answer",), ("cancel",), ("export",), ("resume",)])
+def test_other_verbs_say_that_nothing_of_such_a_run_can_be_read(
+    look: Any, store: Any, project: Path, verb: tuple[str, ...]
+) -> None:
+    store.journal("r2").write_bytes(b"")
+    done = look(*verb, "r2")
+    assert done.code == 2
+    assert "neither a meta row nor an entry; rulvar runs audit r2 says more" in done.err
+    assert "did you mean" not in done.err
+
+
+def test_a_torn_tail_is_shown_by_inspect(look: Any, store: Any, entry: Any) -> None:
+    store.put("r1", entry.opened(), entry.closed(0), entry.settled())
+    assert "damage" not in look("inspect", "r1").out
+    with store.journal("r1").open("ab") as file:
+        file.write(b"{")
+    assert "the last line is torn: 1 byte is no entry; see rulvar runs audit r1" in look("inspect", "r1").out
+
+
+def test_what_cannot_be_repaired_is_not_called_repaired(look: Any, store: Any) -> None:
+    (store.folder / "r1.meta.json").write_text("{broken")
+    mended = look("runs", "audit", "--repair")
+    assert mended.code == 1
+    assert "; repaired" not in mended.out
+
+
+def test_a_tail_that_could_not_be_cut_is_no_repaired_one(
+    look: Any, store: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("r1", entry.opened(), entry.closed(0), entry.settled())
+    with store.journal("r1").open("ab") as file:
+        file.write(b"{")
+    monkeypatch.setattr("rulvar.stores.jsonl.JournalFile.repair", lambda file: None)  # a folder read only
+    mended = look("runs", "audit", "--repair")
+    assert mended.code == 1
+    assert "1 byte is no entry; not repaired" in mended.out

@@ -111,3 +111,14 @@ def test_an_internal_error_is_one_line_unless_the_traceback_is_asked_for(
     shown = rulvar("run", "flows.py:hello", "--config", "odd.py:engine", RULVAR_TRACEBACK="1")
     assert "Traceback" in shown.err
     assert "odd.py" in shown.err
+
+
+def test_python_runs_the_package_as_the_script(project: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rulvar", "--version"], cwd=project, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"rulvar {metadata.version('rulvar')}\n"
+
+
+def test_an_option_in_the_place_of_the_verb_is_sent_behind_it(look: Rulvar) -> None:
+    assert "options stand behind the verb: rulvar VERB --json" in look("--json", "runs", "ls").err

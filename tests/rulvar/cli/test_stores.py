@@ -203,3 +203,22 @@ def test_a_store_is_called_by_its_place_without_passwords() -> None:
     )
     assert name_of_store(Database("host=h password=p")) == "PostgreSQL"
     assert name_of_store(object()) == "object"
+
+
+@pytest.mark.parametrize("name", [".rulvar", "runs.db"])
+def test_a_store_that_may_not_be_written_to_can_be_looked_at(
+    look: Any, rulvar: Any, project: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = ("--store", name)
+    rulvar("run", "flows.py:release", "--arg", "version=1", "--run-id", "r1", *at)
+    before = sorted(project.rglob("*"))
+    monkeypatch.setattr("os.access", lambda path, mode, **more: mode != os.W_OK)
+    assert "r1" in look("runs", "ls", *at).out
+    for words in (("inspect", "r1"), ("runs", "r1"), ("runs", "audit"), ("diff", "r1", "r1")):
+        done = look(*words, *at)
+        assert done.code == 0, done.err
+    assert sorted(project.rglob("*")) == before
+    if name == "runs.db":
+        refused = look("answer", "r1", "gate", '{"approved": true}', *at)
+        assert refused.code == 2
+        assert "make the file and its folder writable" in refused.err

@@ -150,6 +150,7 @@ def test_any_object_is_a_submission_or_refused_by_field(wire: dict[str, Any]) ->
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(0, 100), junk=st.binary(min_size=1, max_size=64))
+@example(cut=7, junk=b"0\x80")
 def test_a_damaged_database_is_a_typed_error(cut: int, junk: bytes, tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     for leftover in tmp_path.glob("runs.db*"):
