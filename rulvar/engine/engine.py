@@ -73,7 +73,7 @@ class Engine(Registries):
         adapters: the providers of models; a model reference is ``adapter id:model``.
         journal: where runs are kept; in memory unless told otherwise.
         transcripts: where conversations and checkpoints are kept; beside the journal unless told otherwise.
-        routing: role to model reference; ``{"loop": "fake:fake-model"}`` serves plain calls.
+        routing: role to model of one of the adapters; ``{"loop": "fake:fake-model"}`` serves plain calls.
         profiles: agent type to AgentProfile or mapping.
         permissions: rules of the tool gate, or a preset: ``strict``, ``standard``, ``open``; see Permissions.
         pricing: model reference to price table, over what the adapter declares.
@@ -142,7 +142,7 @@ class Engine(Registries):
         self.salt_args = salt_args
         self.queue = queue
         self.limiter = limiter
-        self.routing = check_routing(routing)
+        self.routing = check_routing(routing, self.adapter_ids())
         self.permissions = Permissions.of(permissions)
         self.retry = RetryPolicy.of(retry)
         self.budget_defaults = BudgetDefaults.of(budget_defaults)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -166,8 +166,8 @@ def mapping_of(value: Any, field: str, example: str) -> Mapping[str, Any]:
     return value
 
 
-def check_routing(value: Any) -> dict[str, Any]:
-    """Return the models of an engine's roles."""
+def check_routing(value: Any, adapter_ids: Collection[str]) -> dict[str, Any]:
+    """Return the models of an engine's roles, each of an adapter that there is."""
     routing = mapping_of(value, "routing", '{"loop": "anthropic:MODEL"}')
     for role in routing:
         if role not in ROLES:
@@ -176,6 +176,15 @@ def check_routing(value: Any) -> dict[str, Any]:
                 data={"field": f"routing.{role}"},
             )
     check_layer("engine", None, None, routing)
+    for role, named in routing.items():
+        reference = named["model"] if isinstance(named, Mapping) else named
+        if named is not None and reference.partition(":")[0] not in adapter_ids:
+            known = ", ".join(map(repr, sorted(adapter_ids))) or "none"
+            raise ConfigError(
+                f"routing: {role!r} names {reference!r}, and the engine has no adapter "
+                f"{reference.partition(':')[0]!r}; it has: {known}; write adapters=[...]",
+                data={"field": f"routing.{role}"},
+            )
     return dict(routing)
 
 

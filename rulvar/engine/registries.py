@@ -67,6 +67,11 @@ class Registries:
             data={"field": "workflow"},
         )
 
+    def adapter_ids(self) -> set[str]:
+        """Return the ids of the engine's adapters, and of those that its workflows bring."""
+        brought = (adapter.id for workflow in self._workflows.values() for adapter in workflow.adapters)
+        return {*self._adapters, *brought}
+
     def adapter(self, adapter_id: str) -> Adapter:
         """Return an adapter by id.
 

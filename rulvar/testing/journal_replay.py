@@ -79,11 +79,13 @@ def replay_engine(
     **options: Any,
 ) -> Engine:
     """Return an engine that replays: an empty store, and fake routing unless told otherwise."""
+    given = [FakeAdapter(agents={})] if adapters is None else list(adapters)
+    has_fake = any(getattr(adapter, "id", None) == FakeAdapter().id for adapter in given)
     return Engine(
-        adapters=[FakeAdapter(agents={})] if adapters is None else adapters,
+        adapters=given,
         journal=InMemoryStore(),
         profiles=profiles,
-        routing={**fake_routing(), **(routing or {})},
+        routing={**(fake_routing() if has_fake else {}), **(routing or {})},
         **options,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
@@ -20,7 +21,7 @@ from rulvar import (
 from rulvar.errors import ConfigError
 from rulvar.kernel.admission import BudgetDefaults
 from rulvar.runtime.retry import Backoff
-from rulvar.testing import create_test_engine
+from rulvar.testing import FAKE_MODEL_REF, FakeAdapter, create_test_engine
 
 
 async def answer(ctx: Ctx, args: Any) -> Any:
@@ -255,3 +256,23 @@ def test_a_test_engine_names_the_option_that_is_wrong(options: dict[str, Any], f
     with pytest.raises(ConfigError, match=f"^{field}: expected a") as refused:
         create_test_engine(**options)
     assert refused.value.data["field"] == field
+
+
+@pytest.mark.parametrize(
+    "named", ["their:model", {"model": "their:model", "effort": "low"}, "fake2:fake-model"]
+)
+def test_a_routing_to_an_adapter_that_the_engine_does_not_have_is_refused_at_once(named: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^routing: 'plan' names '.*no adapter .*it has: 'fake'"
+    ) as refused:
+        Engine(adapters=[FakeAdapter()], routing={"loop": FAKE_MODEL_REF, "plan": named})
+    assert refused.value.data["field"] == "routing.plan"
+    with pytest.raises(ConfigError, match="it has: none"):
+        Engine(routing={"plan": named})
+
+
+def test_a_routing_may_name_an_adapter_that_a_workflow_of_the_engine_brings() -> None:
+    brings = dataclasses.replace(child, adapters=(FakeAdapter(id="their"),))
+    assert Engine(routing={"loop": "their:model"}, workflows=[brings]).routing == {"loop": "their:model"}
+    assert Engine(routing={"loop": None}).routing == {"loop": None}
+    assert Engine(routing={}).routing == {}

@@ -235,3 +235,17 @@ async def test_a_journal_that_was_tampered_with_ends_in_an_outcome_or_a_typed_er
         if number % 5 == 1:
             with contextlib.suppress(RulvarError):
                 await asyncio.wait_for(minimize_run(everything, journal=entries, blank=number % 2 == 0), 20)
+
+
+async def test_a_replay_over_other_adapters_routes_nothing_to_the_fake_one() -> None:
+    @workflow(name="w")
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return await ctx.agent("x")
+
+    their = FakeAdapter(agents={"*": "said"}, id="their")
+    routing = {"loop": "their:model"}
+    async with Engine(adapters=[their], routing=routing) as engine:
+        await engine.run(body, run_id="r").result()
+        entries = await engine.store.load("r")
+    replayed = await replay_run(body, journal=entries, adapters=[their], routing=routing)
+    assert (replayed.outcome.value, len(their.calls)) == ("said", 1)
