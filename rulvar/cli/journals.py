@@ -51,7 +51,8 @@ class Call:
     def value(self) -> Any:
         """What the call came to: its value, or the answer to a wait."""
         if self.operation.resolution is not None:
-            return (self.operation.resolution.to_wire().get("resolution") or {}).get("value")
+            resolution = self.operation.resolution.to_wire().get("resolution")
+            return resolution.get("value") if isinstance(resolution, dict) else None
         if self.kind == "rand":
             value = self.wire.get("value")
             return value.get("value") if isinstance(value, dict) else value

@@ -64,9 +64,9 @@ async def _told(engine: Engine, run_id: str) -> tuple[list[JournalEntry], RunVie
     """Return the run as its store tells it; nothing where that has failed meanwhile, which the outcome tells."""
     try:
         entries, meta = await engine.store.load(run_id), await engine.store.load_meta(run_id)
+        return entries, fold_run(entries, run_id, meta)
     except (RulvarError, OSError):
         return [], None
-    return entries, fold_run(entries, run_id, meta)
 
 
 async def finish(

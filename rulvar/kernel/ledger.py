@@ -8,6 +8,7 @@ promised.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 __all__ = ["MICRO", "Account", "Denial", "Ledger", "Reservation", "micro_usd", "usd"]
 
@@ -18,6 +19,8 @@ ROOT = "run"
 def micro_usd(amount_usd: float) -> int:
     """Return an amount in micro-USD, rounded up: a fraction is never given away."""
     scaled = amount_usd * MICRO
+    if scaled == inf:  # a ceiling that stands for none
+        return int(amount_usd) * MICRO
     nearest = round(scaled)
     return nearest if abs(scaled - nearest) < 1e-6 else int(-(-scaled // 1))
 

@@ -69,7 +69,7 @@ async def _cancelled(runs: Runs, options: argparse.Namespace) -> tuple[str, Outc
     if asked and await engine.store.load_meta(run_id) is None:
         return "cancelled", None  # it had not begun
     meta = await meta_of(engine.store, run_id)
-    status = meta.get("status")
+    status = str(meta.get("status"))
     if status == "cancelled" or (asked and status in _ENDED):
         return "cancelled", None
     if status in _ENDED:

@@ -25,7 +25,7 @@ from rulvar.cli.workspace import Workspace
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.clock import epoch_ms
-from rulvar.errors import ConfigError
+from rulvar.errors import ConfigError, RulvarError
 from rulvar.machines.fold import fold_run
 from rulvar.machines.report import describe_run, place_document
 from rulvar.stores.bundle import is_blob_name
@@ -33,6 +33,7 @@ from rulvar.stores.bundle import is_blob_name
 if TYPE_CHECKING:
     from rulvar.contracts.entries import JournalEntry
     from rulvar.contracts.ports.store import RunMeta
+    from rulvar.machines.view import RunView
 
 _HEADINGS = ("SEQ", "SCOPE", "KIND", "NAME", "STATUS", "TOOK", "TOKENS", "VALUE")
 _LONGEST_VALUE = 60
@@ -71,12 +72,23 @@ async def _inspect_in(runs: Runs, options: argparse.Namespace, terminal: Termina
         for entry in chosen if not options.json else ():
             terminal.out(json.dumps(entry.to_wire(), ensure_ascii=False))
         return OK
+    tree = _folded(options.run, meta, entries, damage)
     calls = [call for call in calls_of(entries) if _is_within(call.scope, options.scope)]
     if options.json:
-        terminal.document({**_document(options, meta, entries, calls), "damage": damage})
+        terminal.document({**_document(options, meta, entries, calls, tree), "damage": damage})
     else:
-        _show(options, meta, entries, calls, damage, terminal)
+        _show(options, meta, entries, calls, tree, terminal, damage)
     return OK
+
+
+def _folded(run_id: str, meta: RunMeta, entries: list[JournalEntry], damage: list[str]) -> RunView | None:
+    """Return the tree of a run in which machines stand; damage that hides it hides nothing else."""
+    try:
+        tree = fold_run(entries, run_id, meta)
+    except RulvarError as error:
+        damage.append(error.message)
+        return None
+    return tree if any(node.place is not None for node in tree.tree()) else None
 
 
 async def _looked_up(runs: Runs, run_id: str) -> tuple[RunMeta, list[JournalEntry], list[str]]:
@@ -93,11 +105,14 @@ def _is_within(scope: str, wanted: str | None) -> bool:
 
 
 def _document(
-    options: argparse.Namespace, meta: RunMeta, entries: list[JournalEntry], calls: list[Call]
+    options: argparse.Namespace,
+    meta: RunMeta,
+    entries: list[JournalEntry],
+    calls: list[Call],
+    tree: RunView | None,
 ) -> dict[str, Any]:
     run_id: str = options.run
-    machine = fold_run(entries, run_id, meta)
-    place: dict[str, Any] = {} if machine.place is None else place_document(machine)
+    place: dict[str, Any] = {} if tree is None or tree.place is None else place_document(tree)
     return {
         "runId": run_id,
         "meta": meta,
@@ -133,8 +148,9 @@ def _show(
     meta: RunMeta,
     entries: list[JournalEntry],
     calls: list[Call],
-    damage: list[str],
+    tree: RunView | None,
     terminal: Terminal,
+    damage: list[str],
 ) -> None:
     run_id: str = options.run
     status = str(meta.get("status", "?"))
@@ -143,8 +159,7 @@ def _show(
         terminal.out(f"  {label:<9}{value}")
     for line in damage:
         terminal.out("  damage   ", (line, "red"), f"; see rulvar runs audit {run_id}")
-    tree = fold_run(entries, run_id, meta)
-    if any(node.place is not None for node in tree.tree()):
+    if tree is not None:
         terminal.out("")
         for line in describe_run(tree):
             terminal.out(f"  {line}")

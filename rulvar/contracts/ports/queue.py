@@ -52,10 +52,13 @@ class Submission:
         for name, kind in (("workflow", str), ("args", str), ("name", str), ("deadline_ms", int)):
             if name in wire and not isinstance(wire[name], kind):
                 raise ConfigError(f"submission: {name} is no {kind.__name__}", data={"field": name})
+        tags = wire.get("tags", ())
+        if not isinstance(tags, (list, tuple)) or not all(isinstance(tag, str) for tag in tags):
+            raise ConfigError("submission: tags is no list of texts", data={"field": "tags"})
         if "workflow" not in wire:
             raise ConfigError("submission: workflow is missing", data={"field": "workflow"})
         check_run_id(wire.get("run_id"))
-        return cls(**{**wire, "tags": tuple(wire.get("tags", ()))})
+        return cls(**{**wire, "tags": tuple(tags)})
 
 
 class RunQueue(Protocol):

@@ -65,3 +65,13 @@ def test_arguments_that_nobody_kept_are_asked_for(look: Rulvar, store: Any, entr
     store.put("r1", entry.waiting(), entry.settled("suspended"), meta=meta)
     done = look("cancel", "r1")
     assert (done.code, "--args" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("status", [["ok"], {"a": 1}, None, 3])
+def test_a_run_whose_row_has_an_odd_status_is_cancelled(
+    look: Any, store: Any, entry: Any, status: Any
+) -> None:
+    store.put("r1", entry.waiting(), meta={"status": status})
+    done = look("cancel", "r1")
+    assert done.code == 0, done.err
+    assert store.meta("r1")["status"] == "cancelled"

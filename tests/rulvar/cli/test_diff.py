@@ -116,3 +116,14 @@ def test_scopes_inside_agents_are_matched_by_place_and_not_by_entry_number(
     store.put("a", entry.opened("agent", "k"), {**wait, "scope": "agent:0"})
     store.put("b", {"kind": "future"}, entry.opened("agent", "k"), {**wait, "scope": "agent:1"})
     assert look("diff", "a", "b").code == 0
+
+
+@pytest.mark.parametrize("answer", [3.5, "yes", True, [1], None])
+def test_an_answer_of_an_odd_shape_is_compared_and_shown_all_the_same(
+    look: Any, store: Any, entry: Any, answer: Any
+) -> None:
+    resolved = {**entry.closed(0), "kind": "resolution", "resolution": answer}
+    store.put("r1", entry.waiting(), resolved)
+    store.put("r2", entry.waiting(), {**resolved, "resolution": {"value": 1}})
+    assert look("diff", "r1", "r2").code == 1
+    assert look("inspect", "r1").code == 0

@@ -308,3 +308,10 @@ def test_whoever_runs_a_body_again_tells_again_where_it_raised(rulvar: Rulvar) -
     for words in (["run", "flows.py:boom", "--run-id", "r1"], ["resume", "r1", "flows.py:boom"],
                   ["replay", "r1", "flows.py:boom"]):  # fmt: skip
         assert rulvar(*words, "--json").json["raised"] == place
+
+
+@pytest.mark.parametrize("budget", ["1e308", "1.7976931348623157e308", "1e300"])
+def test_a_budget_beyond_all_money_is_a_ceiling_like_others(rulvar: Rulvar, budget: str) -> None:
+    done = rulvar("run", "flows.py:hello", "--budget", budget, "--run-id", "r1")
+    assert done.code == 0, done.err
+    assert rulvar("resume", "r1", "flows.py:hello").code == 0

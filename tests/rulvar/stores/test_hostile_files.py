@@ -139,6 +139,7 @@ FIELDS = st.sampled_from(
 
 @ANYHOW
 @given(wire=st.dictionaries(FIELDS, st.one_of(JSON, st.just("r")), max_size=9))
+@example(wire={"run_id": "r", "workflow": "r", "tags": None})
 def test_any_object_is_a_submission_or_refused_by_field(wire: dict[str, Any]) -> None:
     try:
         submission = Submission.from_wire(wire)
