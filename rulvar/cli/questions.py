@@ -28,12 +28,14 @@ class Questions:
     Attributes:
         inputs: by the seq of an approval, what its tool would be called with.
         options: what a command that answers must repeat, from the one that was given.
+        code: the workflow as a command that resumes must name it, unless the project lists it; behind a space.
     """
 
     run_id: str
     pending: Sequence[Pending]
     inputs: Mapping[int, Any]
     options: str = ""
+    code: str = ""
 
     def to_wire(self) -> list[dict[str, Any]]:
         """Return the JSON objects: those of the waits, an approval with its ``input``."""
@@ -57,7 +59,7 @@ class Questions:
             if item.schema is not None:
                 terminal.out(f"    schema {json.dumps(item.schema, ensure_ascii=False)}")
         if self.pending:
-            run = f"{self.run_id}{self.options}"
+            run = f"{self.run_id}{self.code}{self.options}"
             terminal.out(
                 f"  answer   rulvar answer {self.run_id} KEY VALUE{self.options}, then rulvar resume {run}"
             )
@@ -70,7 +72,12 @@ def questions_of(
     options: argparse.Namespace,
 ) -> Questions:
     """Return what a run waits for, as its journal and the command line tell it."""
-    return Questions(run_id, pending, inputs_of(entries), options_again(options))
+    return Questions(run_id, pending, inputs_of(entries), options_again(options), _code(options))
+
+
+def _code(options: argparse.Namespace) -> str:
+    named = getattr(options, "workflow", None)
+    return f" {shlex.quote(named)}" if isinstance(named, str) and ":" in named else ""
 
 
 def inputs_of(entries: Sequence[JournalEntry]) -> dict[int, Any]:
