@@ -13,7 +13,7 @@ from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.engine.branch import Place
 from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan
 from rulvar.engine.run import Run
-from rulvar.errors import AgentCallError
+from rulvar.errors import AgentCallError, OutcomeUnknownError
 from rulvar.kernel.matching import Operation
 from rulvar.runtime.agent import AgentResult
 
@@ -101,6 +101,8 @@ def _call_error(error: WireError, result: AgentResult) -> AgentCallError:
     data = {"kind": "terminal", **(error.data or {})}
     raised = AgentCallError(error.message, data=data, retryable=error.retryable)
     raised.result = result
+    if error.code == OutcomeUnknownError.code:
+        raised.run_status = OutcomeUnknownError.run_status
     return raised
 
 

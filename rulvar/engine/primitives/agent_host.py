@@ -315,11 +315,12 @@ def take_up(run: Run, opened: Opened, claim: Claim, state: LoopState | None) -> 
     operation = claim.operation
     if operation is None:
         return
+    begun = operation.first.seq if state is None or state.origin is None else state.origin
     ends = () if operation.terminal is None else (operation.terminal.seq,)
-    opened.is_invalidated = not {operation.first.seq, *ends}.isdisjoint(run.request.invalidate)
+    # told by the seq of the call as it began, of its last attempt, or of its end
+    opened.is_invalidated = not {begun, operation.first.seq, *ends}.isdisjoint(run.request.invalidate)
     if state is None:
         return
-    begun = operation.first.seq if state.origin is None else state.origin
     if begun != opened.seq:
         opened.origin = state.origin = begun
     scope = agent_scope(opened.scope, begun)

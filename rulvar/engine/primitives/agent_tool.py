@@ -221,4 +221,6 @@ def _told(ended: ToolRun) -> ToolOutcome:
     if isinstance(exception, (ModelRetry, ToolRefusal)):
         return ToolOutcome("error", {"error": exception.message}, exception)
     status: Any = "denied" if ended.error.code == "permission_denied" else "error"
-    return ToolOutcome(status, {"error": ended.error.message}, exception)
+    # what may have happened is for a person to look at: no model goes on from there
+    fault = ended.error if isinstance(ended.error, OutcomeUnknownError) else None
+    return ToolOutcome(status, {"error": ended.error.message}, exception, fault)
