@@ -34,9 +34,10 @@ vim.opt.runtimepath:append(vim.env.RULVAR_DOCS .. "/nvim")
 vim.g.loaded_python3_provider = 0
 vim.cmd("filetype plugin on")
 local blocks = page_blocks()
-local enable, attach = blocks[1], blocks[2]
+local enable, text, attach = blocks[1], blocks[2], blocks[3]
 assert(enable:find("vim.lsp.enable", 1, true) and attach:find("LspAttach", 1, true))
 assert(load(enable))()
+assert(load(text))()
 assert(load(attach))()
 if vim.env.RULVAR_PYTHON then
   vim.lsp.config("rulvar", { settings = { rulvar = { interpreter = vim.env.RULVAR_PYTHON } } })
