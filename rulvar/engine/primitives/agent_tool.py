@@ -60,7 +60,7 @@ async def run_agent_tool(
         if ended is not None:
             if seen is not None:
                 seen(ended)
-            return _told(ended)
+            return _told(ended, is_held=_is_held(run, opened, number))
     elif tool.cost_micros and (ended := _paid_before(run, opened, tool, number)) is not None:
         if seen is not None:
             seen(ended)
@@ -143,6 +143,8 @@ def _keep(run: Run, opened: Opened, tool: Tool, ended: ToolRun, traced: dict[str
         facts["error"] = wire_fault(ended.error)
     if effects or (tool.cost_micros and "pending" not in traced):
         facts["number"] = traced["number"]
+        if "held" in traced:
+            facts["held"] = True
         if ended.envelope is not None:
             facts["value"] = fragment(journal_form(ended.envelope.to_wire(), f"tool {tool.id}"))
     if run.tracing:
@@ -173,7 +175,7 @@ async def _begin(
             data={"tool": tool.id, "seq": opened.seq},
         ),
     )
-    _keep(run, opened, tool, ended, {"number": number, "order": run.journal.next_seq})
+    _keep(run, opened, tool, ended, {"number": number, "order": run.journal.next_seq, "held": True})
     return ended
 
 
@@ -213,7 +215,14 @@ def _finished(tool: Tool, value: dict[str, Any]) -> ToolRun:
     return ToolRun(receipt=receipt, envelope=decode_envelope(value.get("value"), f"tool {tool.id}"))
 
 
-def _told(ended: ToolRun) -> ToolOutcome:
+def _is_held(run: Run, opened: Opened, number: int) -> bool:
+    """Whether a call with effects was cut short by the end of its process, and nobody has looked since."""
+    last = _recorded(run, opened, number)
+    value = None if last is None else last.value
+    return isinstance(value, dict) and (value["decisionType"] == _START or value.get("held") is True)
+
+
+def _told(ended: ToolRun, *, is_held: bool = False) -> ToolOutcome:
     if ended.error is None:
         assert ended.envelope is not None
         return ToolOutcome("ok", ended.envelope.data)
@@ -222,5 +231,5 @@ def _told(ended: ToolRun) -> ToolOutcome:
         return ToolOutcome("error", {"error": exception.message}, exception)
     status: Any = "denied" if ended.error.code == "permission_denied" else "error"
     # what may have happened is for a person to look at: no model goes on from there
-    fault = ended.error if isinstance(ended.error, OutcomeUnknownError) else None
+    fault = ended.error if is_held else None
     return ToolOutcome(status, {"error": ended.error.message}, exception, fault)
