@@ -62,6 +62,6 @@ def _started(pid: int) -> str:
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text("ascii", "replace")
+        return Path(path).read_text("utf-8", "replace")
     except OSError:
         return ""
