@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
+from fixed_clock import Fixed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_machines import MACHINES, Bench
@@ -20,22 +21,6 @@ from rulvar.stores import InMemoryStore
 from rulvar.testing import diff_traces, replay_run, run_workflow
 
 SLOW = [HealthCheck.too_slow]
-
-
-class Fixed:
-    """A clock and a source of chance that always say the same."""
-
-    def now_ms(self) -> int:
-        return 1_800_000_000_000
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(0)
-
-    def random(self) -> float:
-        return 0.25
-
-    def uuid4(self) -> str:
-        return "00000000-0000-4000-8000-000000000000"
 
 
 class Stopping(InMemoryStore):

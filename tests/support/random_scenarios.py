@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from fixed_clock import Fixed
 from hypothesis import strategies as st
 from scenario_language import ScenarioWorkflow, scenario_tools
 
@@ -290,22 +291,6 @@ def answer_while_it_runs(handle: Any) -> set[asyncio.Task[Any]]:
 
 
 # -- the runs ----------------------------------------------------------------------------------------
-
-
-class Fixed:
-    """A clock and a source of chance that always say the same."""
-
-    def now_ms(self) -> int:
-        return 1_800_000_000_000
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(0)
-
-    def random(self) -> float:
-        return 0.25
-
-    def uuid4(self) -> str:
-        return "00000000-0000-4000-8000-000000000000"
 
 
 class NoDiskError(OSError):
