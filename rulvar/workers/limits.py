@@ -2,7 +2,8 @@
 
 Both are kept in PostgreSQL. A rate is a schedule: every call takes the next free moment and waits for it.
 A place among the calls that are under way is held for a while and renewed; a worker that dies gives its
-places back when that time is over.
+places back when that time is over. The calls of one process stand in line, and only the first of them asks:
+however many wait, or go away again, the schedule is never longer than there are processes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rulvar.errors import ConfigError, StoreError
+from rulvar.errors import ConfigError, RulvarError, StoreError
 from rulvar.stores.postgres_pool import PostgresPool
 from rulvar.stores.postgres_schema import migrate, quoted_schema
 
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CallLimit", "PostgresLimiter"]
 
-_HOLD_S = 30.0
 _FIRST_LOOK_S = 0.02
-_LONGEST_LOOK_S = 0.5
+_LONGEST_LOOK_S = 0.1
 _SCHEDULE = (
     "INSERT INTO {s}.limits AS old (name, free_at) "
     "VALUES (%(name)s, clock_timestamp() + %(gap)s * interval '1 second') "
@@ -33,6 +33,10 @@ _SCHEDULE = (
     "free_at = greatest(old.free_at, clock_timestamp() - %(burst)s * interval '1 second') "
     "+ %(gap)s * interval '1 second' "
     "RETURNING extract(epoch FROM free_at - clock_timestamp())::float8"
+)
+_IS_FREE = (
+    "SELECT 1 WHERE (SELECT count(*) FROM {s}.slots WHERE name = %(name)s AND expires > clock_timestamp()) "
+    "< %(most)s"
 )
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext('rulvar slots'), hashtext(%(name)s))"
 _EXPIRE = "DELETE FROM {s}.slots WHERE name = %(name)s AND expires <= clock_timestamp()"
@@ -81,11 +85,33 @@ class PostgresLimiter:
         dsn: a libpq connection string or URI.
         limits: adapter id to its limit; an adapter that is not named is not bounded.
         schema: the store's schema, which holds the tables.
+        hold_s: after how many seconds of silence a process's places are free again. One that is alive
+            renews them at a third of that; one that is stopped or cut off for longer may still have its
+            calls under way when others have taken their places.
+
+    Raises:
+        ConfigError: an option is wrong.
     """
 
-    def __init__(self, dsn: str, limits: Mapping[str, CallLimit], *, schema: str = "rulvar") -> None:
+    def __init__(
+        self, dsn: str, limits: Mapping[str, CallLimit], *, schema: str = "rulvar", hold_s: float = 30.0
+    ) -> None:
+        if isinstance(hold_s, bool) or not isinstance(hold_s, (int, float)) or not 0 < hold_s < float("inf"):
+            raise ConfigError(
+                f"hold_s={hold_s!r}: expected a number of seconds above 0", data={"field": "hold_s"}
+            )
+        for name, limit in limits.items():
+            if not isinstance(limit, CallLimit):
+                raise ConfigError(
+                    f"limits[{name!r}]: expected a CallLimit, got {type(limit).__name__}",
+                    data={"field": "limits"},
+                )
         self.limits = dict(limits)
+        self.hold_s = float(hold_s)
         self._schema = quoted_schema(schema)
+        self._lines: dict[str, asyncio.Lock] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._going_back: set[asyncio.Task[None]] = set()
         self._pool = PostgresPool(
             dsn,
             prepare=lambda connection: migrate(connection, self._schema),
@@ -95,34 +121,45 @@ class PostgresLimiter:
 
     @contextlib.asynccontextmanager
     async def slot(self, adapter_id: str) -> AsyncIterator[None]:
-        """Wait until a call may be made, and hold its place while it is."""
+        """Wait until a call may be made, and hold its place while it is.
+
+        Raises:
+            StoreError: the database refused, or could not be reached.
+        """
         limit = self.limits.get(adapter_id)
         if limit is None:
             yield
             return
-        async with self._place(adapter_id, limit):
-            if limit.per_minute is not None:
-                await asyncio.sleep(await self._wait_of(adapter_id, limit))
+        async with contextlib.AsyncExitStack() as place:
+            async with self._line(adapter_id):
+                if limit.at_once is not None:
+                    await place.enter_async_context(self._place(adapter_id, limit.at_once))
+                if limit.per_minute is not None:
+                    await asyncio.sleep(await self._wait_of(adapter_id, limit.per_minute, limit.burst))
             yield
 
     async def close(self) -> None:
         """Close the connections; the next use opens others."""
+        if self._loop is asyncio.get_running_loop() and self._going_back:
+            await asyncio.wait(self._going_back)
         await self._pool.close()
 
-    async def _wait_of(self, adapter_id: str, limit: CallLimit) -> float:
-        assert limit.per_minute is not None
-        gap = 60.0 / limit.per_minute
+    def _line(self, adapter_id: str) -> asyncio.Lock:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # locks and tasks belong to the event loop in which they were made
+            self._loop, self._lines, self._going_back = loop, {}, set()
+        return self._lines.setdefault(adapter_id, asyncio.Lock())
+
+    async def _wait_of(self, adapter_id: str, per_minute: float, burst: int) -> float:
+        gap = 60.0 / per_minute
         # free_at is the end of the moment that was taken; a pause saves up to `burst` of them
-        values = {"name": adapter_id, "gap": gap, "burst": gap * (limit.burst - 1)}
+        values = {"name": adapter_id, "gap": gap, "burst": gap * (burst - 1)}
         row = await self._one(_SCHEDULE, values)
         return max(0.0, float(row[0]) - gap)
 
     @contextlib.asynccontextmanager
-    async def _place(self, adapter_id: str, limit: CallLimit) -> AsyncIterator[None]:
-        if limit.at_once is None:
-            yield
-            return
-        values = {"name": adapter_id, "token": uuid.uuid4(), "hold": _HOLD_S, "most": limit.at_once}
+    async def _place(self, adapter_id: str, at_once: int) -> AsyncIterator[None]:
+        values = {"name": adapter_id, "token": uuid.uuid4(), "hold": self.hold_s, "most": at_once}
         pause = _FIRST_LOOK_S
         while not await self._take(values):
             await asyncio.sleep(pause)
@@ -137,16 +174,31 @@ class PostgresLimiter:
 
     async def _take(self, values: Mapping[str, Any]) -> bool:
         async def work(connection: AsyncConnection[Any], attempt: int) -> bool:
+            if (await connection.execute(self._sql(_IS_FREE), values)).rowcount == 0:
+                return False
             async with connection.transaction():
                 await connection.execute(_LOCK, values)
                 await connection.execute(self._sql(_EXPIRE), values)
                 return (await connection.execute(self._sql(_TAKE), values)).rowcount == 1
 
-        return await self._pool.run(work)
+        taking = asyncio.ensure_future(self._pool.run(work))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            returning = asyncio.create_task(self._return(taking, values))
+            self._going_back.add(returning)
+            returning.add_done_callback(self._going_back.discard)
+            raise
+
+    async def _return(self, taking: asyncio.Future[bool], values: Mapping[str, Any]) -> None:
+        """Give a place back that is being taken for a call that was cancelled."""
+        with contextlib.suppress(RulvarError):
+            if await taking:
+                await self._give_back(values)
 
     async def _keep(self, values: Mapping[str, Any]) -> None:
         while True:
-            await asyncio.sleep(_HOLD_S / 3)
+            await asyncio.sleep(self.hold_s / 3)
             with contextlib.suppress(StoreError):
                 await self._do(_KEEP, values)
 

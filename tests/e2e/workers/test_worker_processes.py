@@ -9,8 +9,6 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,43 +16,13 @@ from typing import Any
 
 import pytest
 from counting_service import CountingService
+from worker_fleet import Fleet
 
 from rulvar import Ctx, Engine, PostgresStore, define_workflow
 from rulvar.workers import ProcrastinateQueue
 
-HERE = Path(__file__).parent
-SUPPORT = HERE.parents[1] / "support"
+WORKER = Path(__file__).with_name("worker_process.py")
 IS_LONG = bool(os.environ.get("RULVAR_SOAK"))
-
-
-class Fleet:
-    """Worker processes over one database."""
-
-    def __init__(self, dsn: str, port: int, ttl_s: float) -> None:
-        self._command = [sys.executable, str(HERE / "worker_process.py"), dsn, str(port), str(ttl_s)]
-        self.alive: list[subprocess.Popen[bytes]] = []
-
-    def start(self) -> subprocess.Popen[bytes]:
-        env = {**os.environ, "PYTHONPATH": str(SUPPORT)}
-        process = subprocess.Popen(self._command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.alive.append(process)
-        return process
-
-    def kill(self, process: subprocess.Popen[bytes]) -> None:
-        process.kill()
-        self.reap(process)
-
-    def reap(self, process: subprocess.Popen[bytes], timeout: float = 30) -> int:
-        code = process.wait(timeout)
-        assert process.stdout is not None
-        process.stdout.close()
-        self.alive.remove(process)
-        return code
-
-    def close(self) -> None:
-        for process in list(self.alive):
-            process.send_signal(signal.SIGCONT)
-            self.kill(process)
 
 
 @pytest.fixture
@@ -123,7 +91,7 @@ async def test_runs_of_killed_workers_are_adopted_and_no_completed_step_is_made_
 ) -> None:
     workers, count, kills = (8, 2000, 60) if IS_LONG else (3, 120, 6)
     chance = random.Random(20261130)
-    fleet = Fleet(database, service.port, 2.0)
+    fleet = Fleet(WORKER, database, service.port, 2.0)
     engine = submitting(database)
     stopped: set[int] = set()
     try:
@@ -154,7 +122,7 @@ async def test_runs_of_killed_workers_are_adopted_and_no_completed_step_is_made_
 async def test_a_worker_process_that_is_told_to_go_drains_and_exits_cleanly(
     database: str, service: CountingService
 ) -> None:
-    fleet = Fleet(database, service.port, 2.0)
+    fleet = Fleet(WORKER, database, service.port, 2.0)
     engine = submitting(database)
     try:
         process = fleet.start()

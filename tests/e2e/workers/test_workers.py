@@ -15,7 +15,7 @@ from postgres_server import PostgresServer
 from rulvar import Ctx, Engine, PostgresStore, define_workflow
 from rulvar.errors import ConfigError, NonSerializableValueError, ResolutionError
 from rulvar.stores import LocalKeys, SealedStore
-from rulvar.workers import CallLimit, PostgresLimiter, ProcrastinateQueue, Worker
+from rulvar.workers import ProcrastinateQueue, Worker
 
 
 class Site:
@@ -335,41 +335,6 @@ async def test_higher_priorities_go_first(site: Site) -> None:
     assert site.paid == [3, 2, 1]
 
 
-async def test_limits_hold_over_workers(site: Site) -> None:
-    under_way, most, starts = 0, 0, []
-
-    async def call(limiter: PostgresLimiter) -> None:
-        nonlocal under_way, most
-        async with limiter.slot("model"):
-            starts.append(time.monotonic())
-            under_way += 1
-            most = max(most, under_way)
-            await asyncio.sleep(0.03)
-            under_way -= 1
-
-    limits = {"model": CallLimit(at_once=3, per_minute=60 * 40, burst=2)}
-    limiters = [PostgresLimiter(site.dsn, limits) for _ in range(3)]
-    await asyncio.gather(*(call(limiter) for limiter in limiters for _ in range(8)))
-    for limiter in limiters:
-        await limiter.close()
-    assert most <= 3
-    starts.sort()
-    assert len(starts) == 24
-    assert starts[-1] - starts[0] >= (24 - 2) / 40 * 0.9
-    async with limiters[0].slot("another model"):
-        pass
-
-
-async def test_a_place_is_given_back_when_a_call_fails_or_is_cancelled(site: Site) -> None:
-    limiter = PostgresLimiter(site.dsn, {"model": CallLimit(at_once=1)})
-    for error in (RuntimeError, asyncio.CancelledError):
-        with contextlib.suppress(error):
-            async with limiter.slot("model"):
-                raise error
-    await asyncio.wait_for(limiter.slot("model").__aenter__(), 5)
-    await limiter.close()
-
-
 async def test_an_engine_asks_its_limiter_for_every_model_call(site: Site) -> None:
     from rulvar.testing import FakeAdapter
     from rulvar.testing.engine import fake_routing
@@ -409,9 +374,3 @@ def test_options_of_a_worker_are_checked(options: dict[str, Any], field: str) ->
         Worker(engine, **options)
     with pytest.raises(ConfigError, match="queue"):
         Worker(Engine())
-
-
-@pytest.mark.parametrize("options", [{"at_once": 0}, {"per_minute": -1}, {"burst": 0}, {"per_minute": "5"}])
-def test_limits_are_numbers_above_zero(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(options))):
-        CallLimit(**options)
