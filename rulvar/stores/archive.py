@@ -27,7 +27,7 @@ from rulvar.stores.file_writes import refusing
 from rulvar.stores.journal_lines import read_journal_lines
 from rulvar.stores.meta_row import decode_meta, encode_meta
 from rulvar.stores.refs import refs_of
-from rulvar.stores.retention import holding
+from rulvar.stores.retention import holding, is_known
 
 __all__ = ["ArchivedRun", "export_runs", "import_runs", "read_archive"]
 
@@ -114,7 +114,7 @@ async def import_runs(
     """
     runs = list(read_archive(path, max_bytes=max_bytes))
     for run in runs:
-        if not overwrite and await _is_known(store, run.run_id):
+        if not overwrite and await is_known(store, run.run_id):
             raise _exists(run.run_id)
     for run in runs:
         await _import(store, run, transcripts, overwrite)
@@ -240,7 +240,7 @@ def _run(archive: zipfile.ZipFile, run_id: str, digests: Mapping[str, str], name
     raw = files.pop(f"runs/{run_id}.meta.json", None)
     return ArchivedRun(
         run_id=run_id,
-        meta=None if raw is None else decode_meta(raw, f"{name}, run {run_id}"),
+        meta=None if raw is None else decode_meta(raw, f"{name}, run {run_id}", run_id),
         entries=lines.entries,
         blobs={
             file.removeprefix("runs/transcripts/").removesuffix(".bin"): data for file, data in files.items()
@@ -257,7 +257,7 @@ async def _import(
     blobs: Any = transcripts or getattr(store, "transcripts", None)
     fenced = blobs is getattr(store, "transcripts", None)
     async with holding(store, run.run_id, "import") as lease:
-        if await _is_known(store, run.run_id):
+        if await is_known(store, run.run_id):
             if not overwrite:
                 raise _exists(run.run_id)
             await store.delete(run.run_id, **lease)
@@ -267,10 +267,6 @@ async def _import(
             await store.append(run.run_id, run.entries, **lease)
         if run.meta is not None:  # last: a run without its meta row is not listed
             await store.save_meta(run.run_id, run.meta, **lease)
-
-
-async def _is_known(store: JournalStore, run_id: str) -> bool:
-    return await store.load_meta(run_id) is not None or bool(await store.load(run_id))
 
 
 def _exists(run_id: str) -> ConfigError:

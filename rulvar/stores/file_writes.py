@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from rulvar.stores.refusals import disk_refused
 
-__all__ = ["read_file", "refusing", "replace_file", "sync_folder", "write_all"]
+__all__ = ["read_file", "refusing", "replace_file", "replace_file_durably", "sync_folder", "write_all"]
 
 
 @contextlib.contextmanager
@@ -36,7 +38,7 @@ def replace_file(path: Path, data: bytes, *, sync: bool) -> None:
     Args:
         sync: whether content and name are on disk when this returns.
     """
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    draft = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     with refusing(path, "cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -54,6 +56,24 @@ def replace_file(path: Path, data: bytes, *, sync: bool) -> None:
             raise
         if sync:
             sync_folder(path.parent)
+
+
+async def replace_file_durably(path: Path, data: bytes) -> None:
+    """Replace a file's content and bring it to disk, in a thread.
+
+    A thread cannot be stopped: a caller that is cancelled waits for it, so that nothing is written behind
+    its back once it goes on, lets its lock go, or writes anew.
+    """
+    writing = asyncio.ensure_future(asyncio.to_thread(replace_file, path, data, sync=True))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        while not writing.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([writing])
+        if not writing.cancelled():
+            writing.exception()
+        raise
 
 
 def sync_folder(folder: Path) -> None:

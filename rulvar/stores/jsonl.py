@@ -21,7 +21,7 @@ from rulvar.contracts.ids import check_run_id, is_run_id
 from rulvar.contracts.ports.lease import Lease, LeaseState
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.errors import ConfigError, LeaseHeldError
-from rulvar.stores.file_writes import read_file, refusing, replace_file
+from rulvar.stores.file_writes import read_file, refusing, replace_file, replace_file_durably
 from rulvar.stores.group_commit import GroupCommit
 from rulvar.stores.journal_file import JournalFile
 from rulvar.stores.journal_lines import read_journal_lines
@@ -124,7 +124,7 @@ class JsonlFileStore:
         """
         path = self._path(run_id, ".meta.json")
         data = read_file(path)
-        return decode_meta(data, str(path)) if data else None
+        return decode_meta(data, str(path), run_id) if data else None
 
     async def save_meta(self, run_id: str, meta: RunMeta, *, lease: Lease | None = None) -> None:
         """Replace a run's meta row atomically.
@@ -141,14 +141,17 @@ class JsonlFileStore:
         if self.durability == "process":
             replace_file(path, data, sync=False)
         else:
-            await asyncio.to_thread(replace_file, path, data, sync=True)
+            await replace_file_durably(path, data)
 
     async def list_runs(self) -> list[RunMeta]:
-        """Return every meta row, ordered by run id."""
+        """Return every meta row, ordered by run id; a file whose name is no run id's is passed over."""
         suffix = ".meta.json"
-        names = sorted(path.name.removesuffix(suffix) for path in self.directory.glob(f"*{suffix}"))
-        paths = [self.directory / f"{name}{suffix}" for name in names]
-        return [decode_meta(data, str(path)) for path in paths if (data := read_file(path))]
+        names = {path.name.removesuffix(suffix): path for path in self.directory.glob(f"*{suffix}")}
+        return [
+            decode_meta(data, str(names[run_id]), run_id)
+            for run_id in sorted(filter(is_run_id, names))
+            if (data := read_file(names[run_id]))
+        ]
 
     async def run_ids(self) -> list[str]:
         """Return the id of every run of which there is a file, in order; what is no run id is passed over."""

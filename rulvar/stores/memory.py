@@ -61,7 +61,7 @@ class InMemoryStore:
     async def load_meta(self, run_id: str) -> RunMeta | None:
         """Return a run's meta row."""
         data = self._metas.get(check_run_id(run_id))
-        return None if data is None else decode_meta(data, f"run {run_id}")
+        return None if data is None else decode_meta(data, f"run {run_id}", run_id)
 
     async def save_meta(self, run_id: str, meta: RunMeta, *, lease: Lease | None = None) -> None:
         """Replace a run's meta row."""
@@ -70,7 +70,7 @@ class InMemoryStore:
 
     async def list_runs(self) -> list[RunMeta]:
         """Return every meta row, ordered by run id."""
-        return [decode_meta(self._metas[run_id], f"run {run_id}") for run_id in sorted(self._metas)]
+        return [decode_meta(self._metas[run_id], f"run {run_id}", run_id) for run_id in sorted(self._metas)]
 
     async def delete(self, run_id: str, *, lease: Lease | None = None) -> None:
         """Forget a run, its transcripts included."""

@@ -19,11 +19,11 @@ def encode_meta(meta: RunMeta, *, indent: bool = False) -> bytes:
         return encode_json(meta)  # a lone surrogate
 
 
-def decode_meta(data: bytes, where: str) -> RunMeta:
-    """Read a meta row.
+def decode_meta(data: bytes, where: str, run_id: str) -> RunMeta:
+    """Read the meta row that lies in a run's place; a row that was copied there from another run is this run's.
 
     Raises:
-        ConfigError: not a JSON object; names where it is.
+        ConfigError: not a JSON object, or of a run whose name differs by case only; names where it is.
     """
     try:
         meta = decode_json(data)
@@ -33,4 +33,13 @@ def decode_meta(data: bytes, where: str) -> RunMeta:
         ) from None
     if not isinstance(meta, dict):
         raise ConfigError(f"{where}: expected an object, got {type(meta).__name__}")
-    return meta
+    named = meta.get("runId", run_id)
+    if named == run_id:
+        return meta
+    if isinstance(named, str) and named.lower() == run_id.lower():
+        raise ConfigError(
+            f"{where}: is of run {named!r}, and this file system does not tell it from {run_id!r}; "
+            "choose another run id",
+            data={"file": where, "field": "runId"},
+        )
+    return {**meta, "runId": run_id}

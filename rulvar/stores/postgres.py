@@ -167,7 +167,7 @@ class PostgresStore:
         rows = await _rows(
             self.pool, self.schema, "SELECT meta FROM {s}.metas WHERE run_id = %(run)s", run_id
         )
-        return decode_meta(rows[0][0], f"run {run_id}") if rows else None
+        return decode_meta(rows[0][0], f"run {run_id}", run_id) if rows else None
 
     async def save_meta(self, run_id: str, meta: RunMeta, *, lease: Lease | None = None) -> None:
         """Replace a run's meta row."""
@@ -182,7 +182,8 @@ class PostgresStore:
         """Return every meta row, ordered by run id."""
         query = "SELECT run_id, meta FROM {s}.metas ORDER BY run_id"
         return [
-            decode_meta(meta, f"run {run_id}") for run_id, meta in await _rows(self.pool, self.schema, query)
+            decode_meta(meta, f"run {run_id}", run_id)
+            for run_id, meta in await _rows(self.pool, self.schema, query)
         ]
 
     async def run_ids(self) -> list[str]:

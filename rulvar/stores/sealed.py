@@ -207,7 +207,7 @@ class SealedStore:
         if sealed is None:
             await self.seal.open(b"", place)  # refused, unless plain rows are read
             return row
-        return decode_meta(await self.seal.open(sealed, place), f"run {run_id}")
+        return decode_meta(await self.seal.open(sealed, place), f"run {run_id}", run_id)
 
 
 class SealedTranscripts:

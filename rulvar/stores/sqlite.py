@@ -108,7 +108,7 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> RunMeta | None:
             row = connection.execute("SELECT meta FROM rulvar_metas WHERE run_id = ?", (run_id,)).fetchone()
-            return None if row is None else decode_meta(row[0], f"{self.path}, run {run_id}")
+            return None if row is None else decode_meta(row[0], f"{self.path}, run {run_id}", run_id)
 
         return await self._thread.read(work)
 
@@ -132,7 +132,7 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> list[RunMeta]:
             rows = connection.execute("SELECT run_id, meta FROM rulvar_metas ORDER BY run_id").fetchall()
-            return [decode_meta(meta, f"{self.path}, run {run_id}") for run_id, meta in rows]
+            return [decode_meta(meta, f"{self.path}, run {run_id}", run_id) for run_id, meta in rows]
 
         return await self._thread.read(work)
 

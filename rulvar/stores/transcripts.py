@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Literal
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.lease import Lease
 from rulvar.contracts.ports.transcripts import split_ref
-from rulvar.stores.file_writes import refusing, replace_file
+from rulvar.stores.file_writes import refusing, replace_file, replace_file_durably
 
 __all__ = ["FileTranscriptStore"]
 
@@ -44,7 +43,7 @@ class FileTranscriptStore:
         if self.durability == "process":
             replace_file(path, data, sync=False)
         else:
-            await asyncio.to_thread(replace_file, path, data, sync=True)
+            await replace_file_durably(path, data)
 
     async def get(self, ref: str) -> bytes | None:
         """Return a blob, or None."""

@@ -21,7 +21,8 @@ class Fleet:
         self.alive: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> subprocess.Popen[bytes]:
-        env = {**os.environ, "PYTHONPATH": str(_SUPPORT)}
+        path = os.pathsep.join(filter(None, (str(_SUPPORT), os.environ.get("PYTHONPATH"))))
+        env = {**os.environ, "PYTHONPATH": path}
         process = subprocess.Popen(self._command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.alive.append(process)
         return process
