@@ -8,7 +8,12 @@ from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.errors import ConfigError
 
-__all__ = ["decode_meta", "encode_meta"]
+__all__ = ["column_text", "decode_meta", "encode_meta"]
+
+
+def column_text(text: object) -> str:
+    """Return a text as every database takes it; what it cannot hold (a lone surrogate, a NUL) is replaced."""
+    return str(text).encode("utf-8", "replace").decode("utf-8").replace("\0", "?")
 
 
 def encode_meta(meta: RunMeta, *, indent: bool = False) -> bytes:

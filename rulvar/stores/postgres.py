@@ -18,10 +18,10 @@ from rulvar.contracts.ports.transcripts import split_ref
 from rulvar.errors import RulvarError
 from rulvar.stores.journal_lines import decode_row
 from rulvar.stores.listing import RUN_IDS
-from rulvar.stores.meta_row import decode_meta, encode_meta
+from rulvar.stores.meta_row import column_text, decode_meta, encode_meta
 from rulvar.stores.postgres_pool import PostgresPool
 from rulvar.stores.postgres_schema import migrate, quoted_schema
-from rulvar.stores.refusals import lease_held, order_violated, superseded
+from rulvar.stores.refusals import check_order, lease_held, order_violated, superseded
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -144,9 +144,7 @@ class PostgresStore:
         if not entries:
             return
         seqs = [entry.seq for entry in entries]
-        for before, after in zip([-1, *seqs], seqs, strict=False):
-            if after <= before:
-                raise order_violated(run_id, after, before)
+        check_order(run_id, seqs)
         lines = [entry.line for entry in entries]
         values = {"run": run_id, "seqs": seqs, "lines": lines, "first": seqs[0]}
 
@@ -173,7 +171,7 @@ class PostgresStore:
         """Replace a run's meta row."""
         values = {
             "run": check_run_id(run_id),
-            "status": str(meta.get("status", "")),
+            "status": column_text(meta.get("status", "")),
             "meta": encode_meta(meta),
         }
         await _fenced(self.pool, self.schema, _SAVE_META, values, lease)
@@ -199,7 +197,12 @@ class PostgresStore:
 
     async def acquire_lease(self, run_id: str, owner: str, ttl_s: float) -> Lease:
         """Take a run that nobody holds; raises LeaseHeldError otherwise."""
-        values = {"run": check_run_id(run_id), "owner": owner, "ttl": ttl_s, "token": uuid.uuid4()}
+        values = {
+            "run": check_run_id(run_id),
+            "owner": column_text(owner),
+            "ttl": ttl_s,
+            "token": uuid.uuid4(),
+        }
 
         async def work(connection: AsyncConnection[Any], attempt: int) -> Lease:
             cursor = await connection.execute(_sql(_ACQUIRE, self.schema), values)

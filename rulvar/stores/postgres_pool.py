@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,12 +17,16 @@ from rulvar.errors import ConfigError, RulvarError, StoreError
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-__all__ = ["PostgresPool", "require_driver"]
+__all__ = ["PostgresPool", "checked_dsn"]
 
 T = TypeVar("T")
 Work = Callable[["AsyncConnection[Any]", int], Awaitable[T]]
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
+_WRONG_ADDRESS = re.compile(
+    r'(database|role) "[^"]*" does not exist|authentication failed|no password supplied|no pg_hba\.conf entry'
+)
+"""What a server says to a connection that will never be let in; such errors carry no code."""
 
 
 class PostgresPool:
@@ -47,15 +52,12 @@ class PostgresPool:
         patience_s: float,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        if not isinstance(dsn, str) or not dsn:
-            raise ConfigError("dsn: expected a PostgreSQL connection string", data={"field": "dsn"})
         if not isinstance(max_connections, int) or isinstance(max_connections, bool) or max_connections < 1:
             raise ConfigError(
                 f"max_connections={max_connections!r}: expected an integer from 1 up",
                 data={"field": "max_connections"},
             )
-        require_driver()
-        self._dsn = dsn
+        self._dsn = checked_dsn(dsn)
         self._prepare = prepare
         self._max = max_connections
         self._patience_s = patience_s
@@ -173,20 +175,30 @@ def _forget(task: asyncio.Task[Any]) -> None:
         task.exception()  # nobody waits for it any more
 
 
-def require_driver() -> None:
-    """Refuse to go on without the extra.
+def checked_dsn(dsn: object) -> str:
+    """Return a connection string that libpq takes, with the encoding that everything here is written in.
 
     Raises:
-        ConfigError: psycopg is not installed.
+        ConfigError: it is none, or psycopg is not installed. The text does not show it: it may hold a password.
     """
     try:
-        import psycopg
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import make_conninfo
     except ImportError:
         raise ConfigError(
             "PostgreSQL needs the extra 'postgres': pip install 'rulvar[postgres]'",
             data={"extra": "postgres"},
         ) from None
-    del psycopg
+    try:
+        if isinstance(dsn, str) and dsn:
+            return make_conninfo(dsn, client_encoding="utf8")
+    except ProgrammingError:
+        pass
+    raise ConfigError(
+        "dsn: expected a PostgreSQL connection string, as in postgresql://user:password@host/database "
+        "(with %25 for a percent sign in it) or host=... dbname=...",
+        data={"field": "dsn"},
+    )
 
 
 def _is_passing(error: Exception) -> bool:
@@ -195,6 +207,8 @@ def _is_passing(error: Exception) -> bool:
 
     state = getattr(error, "sqlstate", None)
     if state is None:  # no answer from the server
+        if _WRONG_ADDRESS.search(str(error)):
+            return False
         return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, OSError))
     return state[:2] in ("08", "40") or state in ("57P01", "57P02", "57P03", "53300", "55P03")
 
@@ -205,6 +219,7 @@ _ADVICE = {
     "read_only": "give this user the right to write, or connect to the primary server",
     "unavailable": "check that the server runs and can be reached, then resume the run",
     "io": "check the database server, then resume the run",
+    "address": "check the connection string: its user, password and database",
 }
 
 
@@ -213,6 +228,7 @@ def _store_error(error: Exception) -> RulvarError:
     reason = "unavailable" if _is_passing(error) else _REASONS.get(state or "", "io")
     text = " ".join(str(error).split()) or type(error).__name__
     data = {"reason": reason, **({"sqlstate": state} if state else {})}
+    advice = "address" if state is None and _WRONG_ADDRESS.search(text) else reason
     return StoreError(
-        f"PostgreSQL: {text}; {_ADVICE[reason]}", data=data, retryable=reason in ("unavailable", "full")
+        f"PostgreSQL: {text}; {_ADVICE[advice]}", data=data, retryable=reason in ("unavailable", "full")
     )

@@ -78,8 +78,24 @@ async def migrate(connection: Any, schema: str) -> None:
         schema: the PostgreSQL schema, checked and quoted by the caller.
 
     Raises:
-        ConfigError: a newer release has written the schema.
+        ConfigError: a newer release has written the schema, or somebody else uses it.
     """
+    from psycopg import errors
+
+    try:
+        await _migrate(connection, schema)
+    except (
+        errors.DuplicateTable,
+        errors.DuplicateObject,
+        errors.UndefinedColumn,
+        errors.UndefinedTable,
+        errors.WrongObjectType,
+        errors.NotNullViolation,
+    ) as error:
+        raise _not_ours(schema, str(error.diag.message_primary)) from error
+
+
+async def _migrate(connection: Any, schema: str) -> None:
     if await _version(connection, schema) == VERSION:
         return
     async with connection.transaction():
@@ -111,4 +127,15 @@ async def _version(connection: Any, schema: str) -> int:
     if await known.fetchone() is None:
         return 0
     row = await (await connection.execute(f"SELECT version FROM {schema}.schema_version")).fetchone()
-    return 0 if row is None else int(row[0])
+    if row is None:
+        return 0
+    if not isinstance(row[0], int):
+        raise _not_ours(schema, f"schema_version says {row[0]!r}")
+    return row[0]
+
+
+def _not_ours(schema: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"the schema {schema} holds tables that are not rulvar's ({why}); choose another one, schema='...'",
+        data={"field": "schema", "schema": schema},
+    )

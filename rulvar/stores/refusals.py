@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 
 from rulvar.contracts.ports.lease import Lease
 from rulvar.errors import JournalOrderViolation, LeaseHeldError, StoreError, SupersededError
 
-__all__ = ["disk_refused", "lease_held", "order_violated", "superseded"]
+__all__ = ["check_order", "disk_refused", "lease_held", "order_violated", "superseded"]
 
+_MAX_SEQ = 2**63 - 1
 _REASONS = {
     errno.ENOSPC: "full",
     errno.EDQUOT: "full",
@@ -44,6 +46,23 @@ def superseded(lease: Lease) -> SupersededError:
         "taken it over, or it was let go; nothing was stored",
         data={"runId": lease.run_id, "owner": lease.owner, "epoch": lease.epoch},
     )
+
+
+def check_order(run_id: str, seqs: Sequence[int]) -> None:
+    """Refuse entries of one append that are not in order, or whose seq no database holds.
+
+    Raises:
+        JournalOrderViolation: names the seq.
+    """
+    tail = -1
+    for seq in seqs:
+        if seq <= tail:
+            raise order_violated(run_id, seq, tail)
+        tail = seq
+    if tail > _MAX_SEQ:
+        raise JournalOrderViolation(
+            f"run {run_id}: entry seq {tail} is above {_MAX_SEQ}", data={"runId": run_id, "seq": tail}
+        )
 
 
 def order_violated(run_id: str, seq: int, tail: int) -> JournalOrderViolation:

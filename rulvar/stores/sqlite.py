@@ -22,8 +22,8 @@ from rulvar.errors import ConfigError
 from rulvar.stores.journal_lines import decode_row
 from rulvar.stores.listing import RUN_IDS
 from rulvar.stores.machine import boot_id, machine_seconds, process_identity, process_is_gone
-from rulvar.stores.meta_row import decode_meta, encode_meta
-from rulvar.stores.refusals import lease_held, order_violated, superseded
+from rulvar.stores.meta_row import column_text, decode_meta, encode_meta
+from rulvar.stores.refusals import check_order, lease_held, order_violated, superseded
 from rulvar.stores.sqlite_connection import WatchedConnection, still_uri
 from rulvar.stores.sqlite_schema import migrate
 from rulvar.stores.sqlite_thread import SqliteThread
@@ -86,6 +86,7 @@ class SqliteStore:
             StoreError: the database refused.
         """
         check_run_id(run_id)
+        check_order(run_id, [entry.seq for entry in entries])
         rows = [(run_id, entry.seq, entry.line) for entry in entries]
 
         def work(connection: sqlite3.Connection) -> None:
@@ -93,10 +94,8 @@ class SqliteStore:
             (tail,) = connection.execute(
                 "SELECT coalesce(max(seq), -1) FROM rulvar_entries WHERE run_id = ?", (run_id,)
             ).fetchone()
-            for _, seq, _ in rows:
-                if seq <= tail:
-                    raise order_violated(run_id, seq, tail)
-                tail = seq
+            if rows[0][1] <= tail:
+                raise order_violated(run_id, rows[0][1], tail)
             connection.executemany("INSERT INTO rulvar_entries VALUES (?, ?, ?)", rows)
 
         if rows:
@@ -115,7 +114,7 @@ class SqliteStore:
     async def save_meta(self, run_id: str, meta: RunMeta, *, lease: Lease | None = None) -> None:
         """Replace a run's meta row."""
         check_run_id(run_id)
-        data, status = encode_meta(meta), str(meta.get("status", ""))
+        data, status = encode_meta(meta), column_text(meta.get("status", ""))
 
         def work(connection: sqlite3.Connection) -> None:
             _admit(connection, run_id, lease)
@@ -175,7 +174,10 @@ class SqliteStore:
             if held is not None and held.is_held:
                 raise lease_held(run_id, held.owner, held.expires_in_s)
             epoch = 1 if held is None else held.epoch + 1
-            row = (run_id, epoch, owner, process_identity(), boot_id(), machine_seconds() + ttl_s)
+            row = (
+                *(run_id, epoch, column_text(owner)),
+                *(process_identity(), boot_id(), machine_seconds() + ttl_s),
+            )
             connection.execute("INSERT OR REPLACE INTO rulvar_leases VALUES (?, ?, ?, ?, ?, ?, 1)", row)
             return Lease(run_id=run_id, owner=owner, epoch=epoch, ttl_s=ttl_s)
 

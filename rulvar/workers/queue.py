@@ -11,13 +11,12 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
+from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.keys import KeyProvider
 from rulvar.contracts.ports.queue import Submission
 from rulvar.errors import ConfigError, RulvarError, StoreError
-from rulvar.stores.postgres_pool import PostgresPool
+from rulvar.stores.postgres_pool import PostgresPool, checked_dsn
 from rulvar.stores.sealed import Seal
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ __all__ = ["TASK", "ProcrastinateQueue", "cause_of", "is_passing"]
 
 TASK = "rulvar.run"
 _SERVING_CONNECTIONS = 4
+_MOST_PRIORITY = 2**31 - 1
 _SCHEMA_LOCK = 0x72756C766172  # "rulvar"
 
 
@@ -58,7 +58,7 @@ class ProcrastinateQueue:
         if not isinstance(name, str) or not name:
             raise ConfigError("name: expected a non-empty string", data={"field": "name"})
         _require_procrastinate()
-        self.dsn = dsn
+        self.dsn = checked_dsn(dsn)
         self.name = name
         self._seal = None if keys is None else Seal(keys)
         self._pool = PostgresPool(
@@ -67,6 +67,11 @@ class ProcrastinateQueue:
 
     async def submit(self, submission: Submission, *, connection: Any = None, priority: int = 0) -> None:
         """Have a run started; see ``RunQueue.submit``."""
+        if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > _MOST_PRIORITY:
+            raise ConfigError(
+                f"priority={priority!r}: expected an integer from -{_MOST_PRIORITY} to {_MOST_PRIORITY}",
+                data={"field": "priority"},
+            )
         payload = {"run_id": submission.run_id, "submission": submission.to_wire()}
         await self._defer(payload, connection, priority=priority)
 
@@ -81,7 +86,8 @@ class ProcrastinateQueue:
 
     async def answer(self, run_id: str, key: str, value: Any) -> None:
         """Have a wait answered as soon as nobody drives the run."""
-        await self._defer({"run_id": check_run_id(run_id), "answer": {"key": key, "value": value}}, None)
+        payload = {"run_id": check_run_id(run_id), "answer": {"key": key, "value": value}}
+        await self._defer(payload, None)
 
     async def cancel(self, run_id: str) -> int:
         """Cancel a run wherever it is, and return how many jobs of it there were.
@@ -167,10 +173,11 @@ class ProcrastinateQueue:
             await defer(connection, 0)
 
     async def _sealed(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        run_id, data = str(payload["run_id"]), encode_json(payload)
         if self._seal is None:
-            return payload
-        run_id = str(payload["run_id"])
-        data = await self._seal.close(run_id, orjson.dumps(payload), f"job {run_id}")
+            # as text: the database's own JSON has no NUL, no lone surrogate, and rewrites numbers
+            return {"run_id": run_id, "job": data.decode("utf-8")}
+        data = await self._seal.close(run_id, data, f"job {run_id}")
         return {"run_id": run_id, "sealed": base64.b64encode(data).decode("ascii")}
 
     async def opened(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -181,7 +188,8 @@ class ProcrastinateQueue:
         """
         sealed = payload.get("sealed")
         if sealed is None:
-            return payload
+            text = payload.get("job")
+            return payload if text is None else _parsed(text, payload)
         place = f"job {payload['run_id']}"
         if self._seal is None:
             raise StoreError(f"{place} is sealed; give the queue its keys", data={"reason": "corrupt"})
@@ -189,8 +197,19 @@ class ProcrastinateQueue:
             data = base64.b64decode(str(sealed), validate=True)
         except ValueError:
             raise StoreError(f"{place} is not base64", data={"reason": "corrupt"}) from None
-        opened: Mapping[str, Any] = orjson.loads(await self._seal.open(data, place))
-        return opened
+        return _parsed(await self._seal.open(data, place), payload)
+
+
+def _parsed(data: str | bytes, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        job = decode_json(data)
+    except (ValueError, TypeError) as error:
+        raise StoreError(
+            f"job {payload['run_id']} is not JSON: {error}", data={"reason": "corrupt"}
+        ) from None
+    if not isinstance(job, dict) or job.get("run_id") != payload["run_id"]:
+        raise StoreError(f"job {payload['run_id']} is of another run", data={"reason": "corrupt"})
+    return job
 
 
 def is_passing(error: BaseException) -> bool:

@@ -184,8 +184,8 @@ class Worker:
                 is_wanted_again=bool(job.get("again")),
                 is_unwanted=is_unwanted,
             )
-        except RulvarError as error:
-            if not error.retryable:
+        except Exception as error:
+            if not (isinstance(error, RulvarError) and error.retryable):
                 self.stats.failed += 1
                 _LOG.error("run %s cannot be driven: %s", run_id, error)
             raise

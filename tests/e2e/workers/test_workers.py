@@ -211,6 +211,36 @@ async def test_an_answer_to_a_run_that_is_under_way_is_queued_and_wins_when_it_s
     assert (await here.resume(run_id).result()).value == ["from afar", "done"]
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+async def test_what_is_queued_arrives_exactly_as_it_was_given(site: Site, sealed: bool) -> None:
+    odd = {"a\0b": ["\0", "\ud800", -0.0, 1e22, 1e-300, 2**63, "\\u0000", "日本", {"": None}]}
+
+    async def echo(ctx: Ctx, args: Any) -> Any:
+        return [args, await ctx.await_external("k\0")]
+
+    keys = LocalKeys({"k": b"k" * 32}) if sealed else None
+    here, there = (
+        site.engine(queue=ProcrastinateQueue(site.dsn, keys=keys), workflows=[define_workflow("echo", echo)])
+        for _ in range(2)
+    )
+    await here.enqueue("echo", odd, run_id="r", name="n\0", tags=["t\0"], scope={"s\0": 1e22})
+    assert here.queue is not None
+    worker = Worker(there)
+    await asyncio.wait_for(worker.run(until_idle=True), 20)
+    await here.queue.answer("r", "k\0", odd)
+    await asyncio.wait_for(worker.run(until_idle=True), 20)
+    meta = await here.store.load_meta("r") or {}
+    assert (meta["status"], meta["name"], meta["tags"]) == ("ok", "n\0", ["t\0"])
+    value = (await here.resume("r", args=odd).result()).value
+    assert repr(value) == repr([odd, odd])  # -0.0 and 1e22 are told from 0 and an integer
+
+
+@pytest.mark.parametrize("priority", [2**31, -(2**31), 1.5, True, "high"])
+async def test_a_priority_that_the_queue_cannot_hold_is_refused(site: Site, priority: Any) -> None:
+    with pytest.raises(ConfigError, match="priority"):
+        await site.engine().enqueue("ask", priority=priority)
+
+
 async def test_a_run_that_no_engine_knows_fails_its_job_and_not_the_worker(site: Site) -> None:
     async def elsewhere(ctx: Ctx, args: Any) -> None:
         return None
