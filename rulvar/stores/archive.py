@@ -24,7 +24,7 @@ from rulvar.contracts.ports.store import JournalStore, RunMeta
 from rulvar.contracts.ports.transcripts import TranscriptStore, split_ref
 from rulvar.errors import ConfigError, RulvarError, RunNotFoundError
 from rulvar.stores.file_writes import refusing
-from rulvar.stores.journal_lines import read_journal_lines
+from rulvar.stores.journal_lines import portions, read_journal_lines
 from rulvar.stores.meta_row import decode_meta, encode_meta
 from rulvar.stores.refs import refs_of
 from rulvar.stores.retention import holding, is_known
@@ -263,8 +263,8 @@ async def _import(
             await store.delete(run.run_id, **lease)
         for ref, data in run.blobs.items():
             await blobs.put(ref, data, **(lease if fenced else {}))
-        if run.entries:
-            await store.append(run.run_id, run.entries, **lease)
+        for part in portions(run.entries):
+            await store.append(run.run_id, part, **lease)
         if run.meta is not None:  # last: a run without its meta row is not listed
             await store.save_meta(run.run_id, run.meta, **lease)
 

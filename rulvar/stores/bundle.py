@@ -19,6 +19,7 @@ from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.entries import JournalEntry, decode_entry
 from rulvar.contracts.ids import check_run_id
 from rulvar.errors import ConfigError, NonSerializableValueError
+from rulvar.stores.journal_lines import portions
 
 if TYPE_CHECKING:
     from rulvar.contracts.ports.store import RunMeta
@@ -59,8 +60,8 @@ class Bundle:
         """Write the run into a store that does not hold it; the meta row comes last."""
         for name, data in self.transcripts.items():
             await transcripts.put(f"{self.run_id}/{name}", data)
-        if self.entries:
-            await store.append(self.run_id, self.entries)
+        for part in portions(self.entries):
+            await store.append(self.run_id, part)
         await store.save_meta(self.run_id, {**self.meta, "runId": self.run_id})
 
 

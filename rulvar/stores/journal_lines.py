@@ -8,13 +8,15 @@ line before the last that cannot be read is damage, and is refused with its line
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rulvar.contracts.entries import JournalEntry, decode_entry
 from rulvar.errors import JournalOrderViolation
 
-__all__ = ["JournalLines", "decode_row", "read_journal_lines"]
+__all__ = ["JournalLines", "decode_row", "portions", "read_journal_lines"]
+
+_PORTION = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,18 @@ def decode_row(line: object, run_id: str, seq: object) -> JournalEntry:
             f"run {run_id}, seq {seq}: not a journal entry ({error}); restore the run from an archive or a backup",
             data={"runId": run_id, "seq": seq},
         ) from None
+
+
+def portions(entries: Sequence[JournalEntry]) -> Iterator[Sequence[JournalEntry]]:
+    """Yield a journal in portions of about 32 MB: no database takes a gigabyte in one statement."""
+    start = size = 0
+    for index, entry in enumerate(entries):
+        size += len(entry.line)
+        if size >= _PORTION:
+            yield entries[start : index + 1]
+            start, size = index + 1, 0
+    if start < len(entries):
+        yield entries[start:]
 
 
 def _glued_records(line: bytes) -> Iterator[bytes]:

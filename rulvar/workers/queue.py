@@ -103,6 +103,15 @@ class ProcrastinateQueue:
                     found += bool(await app.job_manager.cancel_job_by_id_async(job.id, abort=True))
         return found
 
+    async def waiting(self) -> list[str]:
+        """Return the ids of runs that wait for a worker, each once, in the order in which they came.
+
+        A run that was never begun is known to the queue only: ``rulvar runs ls`` does not show it yet.
+        """
+        async with self.serving() as app:
+            jobs = await app.job_manager.list_jobs_async(queue=self.name, task=TASK, status="todo")
+        return list(dict.fromkeys(job.lock for job in jobs if job.lock is not None))
+
     async def close(self) -> None:
         """Close the connections; the next use opens others."""
         await self._pool.close()

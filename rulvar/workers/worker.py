@@ -77,7 +77,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._is_told = False
         self._serving: asyncio.Task[None] | None = None
-        self._driving: set[asyncio.Task[Any]] = set()
+        self._driving: dict[asyncio.Task[Any], int | None] = {}
 
     async def run(self, *, until_idle: bool = False, handle_signals: bool = False) -> None:
         """Serve the queue until ``stop`` is called.
@@ -138,6 +138,7 @@ class Worker:
         self._is_told = False
         self._serving = asyncio.create_task(serving)
         adoption = asyncio.create_task(Adoption(self.engine, self.queue, self.stats).watch(app))
+        beating = asyncio.create_task(self._beat(app))
         try:
             await asyncio.wait([self._serving])
             if not self._serving.cancelled() and (error := self._serving.exception()) is not None:
@@ -146,7 +147,20 @@ class Worker:
             self._serving.cancel()
             adoption.cancel()
             await asyncio.wait([adoption, self._serving])
+            beating.cancel()
+            await asyncio.wait([beating])
             self._serving = None
+
+    async def _beat(self, app: App) -> None:
+        """Give a sign of life as long as runs are driven: procrastinate's own ends when the drain begins."""
+        while True:
+            await asyncio.sleep(self.engine.lease_ttl_s / 3)
+            for number in {number for number in self._driving.values() if number is not None}:
+                try:
+                    await app.job_manager.update_heartbeat(number)
+                except Exception as error:
+                    if not is_passing(error):
+                        _LOG.exception("a sign of life could not be given")
 
     def _register(self, app: App) -> None:
         from procrastinate import BaseRetryStrategy, RetryDecision
@@ -173,7 +187,7 @@ class Worker:
 
         task = asyncio.current_task()
         assert task is not None
-        self._driving.add(task)
+        self._driving[task] = context.job.worker_id
         try:
             job = await self.queue.opened({"run_id": run_id, **payload})
             outcome = await drive(
@@ -190,7 +204,7 @@ class Worker:
                 _LOG.error("run %s cannot be driven: %s", run_id, error)
             raise
         finally:
-            self._driving.discard(task)
+            del self._driving[task]
         if outcome is None:
             return
         self.stats.driven += 1

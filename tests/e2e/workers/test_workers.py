@@ -127,8 +127,11 @@ async def test_a_run_is_submitted_here_and_driven_there(site: Site) -> None:
 
 async def test_submitting_a_run_twice_starts_it_once(site: Site) -> None:
     here = site.engine()
+    assert here.queue is not None
+    assert await here.queue.waiting() == []  # type: ignore[attr-defined]
     for _ in range(3):
         await here.enqueue("add", {"a": 1, "b": 1}, run_id="once")
+    assert await here.queue.waiting() == ["once"]  # type: ignore[attr-defined]
     await asyncio.wait_for(Worker(site.engine()).run(until_idle=True), 20)
     assert site.paid == [2]
     assert (await here.store.load_meta("once") or {})["segments"] == 1
@@ -296,6 +299,34 @@ async def test_a_stopping_worker_finishes_what_it_has_and_takes_nothing_more(sit
     assert (await here.store.load_meta(run_id) or {})["status"] == "ok"
     assert await here.store.load_meta("later") is None
     assert site.paid == ["first", "second"]
+
+
+async def test_a_worker_that_drains_for_longer_than_the_lease_time_is_not_taken_for_dead(site: Site) -> None:
+    here, worker = site.engine(), Worker(site.engine(), drain_s=20)
+    task = asyncio.create_task(worker.run())
+    run_id = await here.enqueue("slow")
+    await asyncio.wait_for(site.reached.wait(), 15)
+    async with site.worker() as other:
+        worker.stop()
+        await asyncio.sleep(3.5)  # the lease time is one second
+        site.gate.set()
+        await asyncio.wait_for(task, 15)
+        await asyncio.sleep(1.5)
+        assert (other.stats.adopted, other.stats.retried, other.stats.driven) == (0, 0, 0)
+    assert (worker.stats.driven, worker.stats.retried) == (1, 0)
+    assert (await here.store.load_meta(run_id) or {})["segments"] == 1
+    assert site.paid == ["first", "second"]
+
+
+async def test_a_worker_that_ends_when_it_is_idle_does_not_take_itself_for_dead(site: Site) -> None:
+    here, worker = site.engine(), Worker(site.engine())
+    await here.enqueue("slow")
+    task = asyncio.create_task(worker.run(until_idle=True))
+    await asyncio.wait_for(site.reached.wait(), 15)
+    await asyncio.sleep(3.5)
+    site.gate.set()
+    await asyncio.wait_for(task, 15)
+    assert (worker.stats.driven, worker.stats.adopted) == (1, 0)
 
 
 async def test_a_run_that_outlasts_the_drain_is_let_go_and_taken_up_where_it_stands(site: Site) -> None:
