@@ -18,6 +18,7 @@ from rulvar.contracts.ports.queue import Submission
 from rulvar.errors import ConfigError, RulvarError, StoreError
 from rulvar.stores.postgres_pool import PostgresPool, checked_dsn
 from rulvar.stores.sealed import Seal
+from rulvar.workers.transaction import check_connection, refusal, savepoint
 
 if TYPE_CHECKING:
     from procrastinate import App
@@ -150,36 +151,48 @@ class ProcrastinateQueue:
         queueing_lock: str | None = None,
     ) -> None:
         import psycopg
-        from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 
+        if connection is not None:
+            check_connection(connection)
         payload = await self._sealed(payload)
-        app = self._new_app()  # never opened: jobs are deferred on connections of the pool, or the caller's
 
-        async def defer(on: Any, attempt: int) -> bool:
-            """Defer the job; say whether one of its queueing lock was there already."""
-            deferrer = app.configure_task(
-                TASK,
-                queue=self.name,
-                lock=str(payload["run_id"]),
-                queueing_lock=queueing_lock,
-                priority=priority,
-                connection=on,
-            )
-            try:
-                await deferrer.defer_async(**payload)
-            except AlreadyEnqueued:
-                return True
-            except ConnectorException as error:
-                if connection is None and isinstance(error.__cause__, psycopg.Error):
-                    raise error.__cause__ from None  # the pool knows which of them pass
-                raise _unavailable(error) from error
-            return False
+        async def defer(on: Any, attempt: int) -> None:
+            await self._defer_on(on, payload, priority, queueing_lock)
 
         if connection is None:
             await self._pool.run(defer)
-        else:
-            await self._pool.ready()
+            return
+        await self._pool.ready()
+        try:
             await defer(connection, 0)
+        except psycopg.Error as error:
+            raise refusal(error) from error
+
+    async def _defer_on(
+        self, connection: Any, payload: Mapping[str, Any], priority: int, queueing_lock: str | None
+    ) -> None:
+        """Defer a job on a connection, unless one of its queueing lock waits there already."""
+        import psycopg
+        from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
+
+        # never opened: jobs are deferred on connections of the pool, or the caller's
+        deferrer = self._new_app().configure_task(
+            TASK,
+            queue=self.name,
+            lock=str(payload["run_id"]),
+            queueing_lock=queueing_lock,
+            priority=priority,
+            connection=connection,
+        )
+        try:
+            async with savepoint(connection):
+                await deferrer.defer_async(**payload)
+        except AlreadyEnqueued:
+            return
+        except ConnectorException as error:
+            if isinstance(error.__cause__, psycopg.Error):
+                raise error.__cause__ from None  # the pool knows which of them pass
+            raise _unavailable(error) from error
 
     async def _sealed(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         run_id, data = str(payload["run_id"]), encode_json(payload)
