@@ -41,12 +41,16 @@ class Adoption:
         """Look again and again, for ever; what goes wrong is tried again."""
         while True:
             try:
-                await self._put_back_jobs(app)
-                await self._put_back_runs()
+                await self.look(app)
             except Exception as error:
                 if not is_passing(error):
                     _LOG.exception("looking for runs to adopt failed")
             await asyncio.sleep(self._ttl / 3)
+
+    async def look(self, app: App) -> None:
+        """Look once."""
+        await self._put_back_jobs(app)
+        await self._put_back_runs()
 
     async def _put_back_jobs(self, app: App) -> None:
         stalled = await app.job_manager.get_stalled_jobs(

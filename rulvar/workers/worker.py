@@ -122,6 +122,9 @@ class Worker:
     async def _serve_on(self, app: App, until_idle: bool) -> None:
         self._register(app)
         ttl = self.engine.lease_ttl_s
+        adopting = Adoption(self.engine, self.queue, self.stats)
+        if until_idle:
+            await adopting.look(app)  # what a dead worker has left is to be done too, and there may be no time later
         serving = app.run_worker_async(
             queues=[self.queue.name],
             name=self.engine.owner,
@@ -137,7 +140,7 @@ class Worker:
         )
         self._is_told = False
         self._serving = asyncio.create_task(serving)
-        adoption = asyncio.create_task(Adoption(self.engine, self.queue, self.stats).watch(app))
+        adoption = asyncio.create_task(adopting.watch(app))
         beating = asyncio.create_task(self._beat(app))
         try:
             await asyncio.wait([self._serving])

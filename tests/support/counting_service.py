@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socketserver
 import threading
 from collections import defaultdict
+from collections.abc import Iterator
 
 __all__ = ["CountingService", "call_service"]
 
@@ -47,6 +49,12 @@ class CountingService:
             self.receipts[name].append(self._count)
             self.callers[self._count] = pid
             return self._count
+
+    @contextlib.contextmanager
+    def silent(self) -> Iterator[None]:
+        """Answer nobody for a while; calls wait."""
+        with self._guard:
+            yield
 
     def close(self) -> None:
         """Stop."""

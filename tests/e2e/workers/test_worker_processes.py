@@ -119,6 +119,31 @@ async def test_runs_of_killed_workers_are_adopted_and_no_completed_step_is_made_
         await engine.close()
 
 
+async def test_a_worker_that_ends_when_it_is_idle_takes_up_what_a_dead_one_has_left(
+    database: str, service: CountingService
+) -> None:
+    fleet = Fleet(WORKER, database, service.port, 1.0)
+    engine = submitting(database)
+    try:
+        for number in range(5):
+            await engine.enqueue("five-steps", f"run-{number}", run_id=f"run-{number}")
+        with service.silent():
+            process = fleet.start()
+            while len(await engine.store.list_runs()) < 5:
+                await asyncio.sleep(0.02)
+            fleet.kill(process)
+        await asyncio.sleep(1.5)  # it has been silent for longer than its leases last
+        last = Fleet(WORKER, database, service.port, 1.0, 8, "until-idle")
+        try:
+            assert await asyncio.to_thread(last.reap, last.start(), 60) == 0
+        finally:
+            last.close()
+        assert [meta["status"] for meta in await engine.store.list_runs()] == ["ok"] * 5
+    finally:
+        fleet.close()
+        await engine.close()
+
+
 async def test_a_worker_process_that_is_told_to_go_drains_and_exits_cleanly(
     database: str, service: CountingService
 ) -> None:

@@ -1,4 +1,4 @@
-"""A worker in a process of its own: python worker_process.py DSN SERVICE_PORT TTL_S [CONCURRENCY]"""
+"""A worker in a process of its own: python worker_process.py DSN SERVICE_PORT TTL_S [CONCURRENCY [until-idle]]"""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ async def main() -> None:
     )
     async with engine:
         print("ready", flush=True)
-        await Worker(engine, concurrency=CONCURRENCY, drain_s=20).run(handle_signals=True)
+        worker = Worker(engine, concurrency=CONCURRENCY, drain_s=20)
+        await worker.run(handle_signals=True, until_idle="until-idle" in sys.argv)
 
 
 asyncio.run(main())
