@@ -39,6 +39,7 @@ class JournalFile:
         self.locked = False
         self._sync = sync
         self._fd = -1
+        self._identity = (-1, -1)
         self._size = -1
         self._tail = -1
         self._prefix = b""
@@ -112,10 +113,14 @@ class JournalFile:
     # -- the file ------------------------------------------------------------------------
 
     def _append(self, entries: Sequence[JournalEntry]) -> None:
-        status = os.fstat(self._fd)
-        if status.st_nlink == 0:
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            status = None
+        if status is None or (status.st_dev, status.st_ino) != self._identity:
             raise StoreError(
-                f"{self.path}: the file was removed while its run was under way; what is in it is lost",
+                f"{self.path}: the file was removed, moved or replaced while its run was under way; nothing more "
+                "is written. Put it back, or resume the run from what is there",
                 data={"reason": "io", "file": str(self.path)},
             )
         if status.st_size != self._size:
@@ -171,8 +176,8 @@ class JournalFile:
         except BaseException:
             os.close(fd)
             raise
-        old, self._fd = self._fd, fd
-        os.close(old)
+        os.close(self._fd)
+        self._adopt(fd)
 
     def _open(self) -> None:
         if self._fd >= 0 and self._is_in_place():
@@ -182,17 +187,22 @@ class JournalFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
             try:
-                self._fd = os.open(self.path, flags)
+                self._adopt(os.open(self.path, flags))
             except FileNotFoundError:
-                self._fd = os.open(self.path, flags | os.O_CREAT, 0o644)
+                self._adopt(os.open(self.path, flags | os.O_CREAT, 0o644))
                 if self._sync:
                     sync_folder(self.path.parent)
 
+    def _adopt(self, fd: int) -> None:
+        status = os.fstat(fd)
+        self._fd, self._identity = fd, (status.st_dev, status.st_ino)
+
     def _is_in_place(self) -> bool:
         try:
-            return os.path.samestat(os.fstat(self._fd), os.stat(self.path))
+            status = os.stat(self.path)
         except FileNotFoundError:
             return False
+        return (status.st_dev, status.st_ino) == self._identity
 
     def _flock(self) -> None:
         try:

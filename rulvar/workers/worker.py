@@ -124,7 +124,9 @@ class Worker:
         ttl = self.engine.lease_ttl_s
         adopting = Adoption(self.engine, self.queue, self.stats)
         if until_idle:
-            await adopting.look(app)  # what a dead worker has left is to be done too, and there may be no time later
+            await adopting.look(
+                app
+            )  # what a dead worker has left is to be done too, and there may be no time later
         serving = app.run_worker_async(
             queues=[self.queue.name],
             name=self.engine.owner,

@@ -134,6 +134,62 @@ async def test_a_database_whose_files_are_removed_is_noticed_before_anything_mor
     await engine.close()
 
 
+@pytest.mark.parametrize("durability", ["process", "fsync", "group"])
+@pytest.mark.parametrize(
+    "what", ["removed", "replaced", "moved", "folder moved", "folder removed", "swapped"]
+)
+async def test_a_journal_that_is_no_longer_in_its_place_is_noticed_before_anything_more_is_acknowledged(
+    what: str, durability: Any, tmp_path: Path
+) -> None:
+    folder, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    journal = folder / "r.jsonl"
+
+    def interfere() -> None:
+        if what == "removed":
+            journal.unlink()
+        elif what == "replaced":
+            copy = journal.with_suffix(".new")
+            copy.write_bytes(journal.read_bytes())
+            copy.replace(journal)
+        elif what == "moved":
+            journal.rename(folder / "other.jsonl")
+        elif what == "folder removed":
+            shutil.rmtree(folder)
+        else:
+            folder.rename(elsewhere)
+        if what == "swapped":
+            shutil.copytree(elsewhere, folder)
+
+    async def body(ctx: Ctx, args: Any) -> Any:
+        for number in range(6):
+            await ctx.step("step", lambda n=number: paid.append(n), deps=[number])
+            if number == 2 and not interfered:
+                interfered.append(what)
+                interfere()
+        return 6
+
+    paid: list[int] = []
+    interfered: list[str] = []
+    workflow = define_workflow("w", body)
+    async with Engine(journal=JsonlFileStore(folder, durability=durability)) as engine:
+        outcome = await engine.run(workflow, run_id="r").result()
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.code) == ("error", "settlement"), outcome
+    assert "r.jsonl" in outcome.error.message
+    assert paid == [0, 1, 2]
+    if what == "folder moved":
+        shutil.rmtree(folder, ignore_errors=True)
+        elsewhere.rename(folder)
+    elif what == "moved":
+        (folder / "other.jsonl").rename(journal)
+    async with Engine(journal=JsonlFileStore(folder, durability=durability)) as engine:
+        if "removed" in what:
+            assert await engine.store.load("r") == []
+            return
+        resumed = await engine.resume("r", workflow).result()
+        assert (resumed.status, resumed.value, paid) == ("ok", 6, [0, 1, 2, 3, 4, 5])
+
+
 # -- a store that fails at any of its writes ----------------------------------------------------
 
 
