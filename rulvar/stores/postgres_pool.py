@@ -62,12 +62,7 @@ class PostgresPool:
         self._max = max_connections
         self._patience_s = patience_s
         self._options = {"connect_timeout": max(2, round(patience_s)), **(options or {})}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_open = False
-        self._idle: list[AsyncConnection[Any]] = []
-        self._slots = asyncio.Semaphore(max_connections)
-        self._preparing = asyncio.Lock()
-        self._is_prepared = False
+        self._by_loop: dict[asyncio.AbstractEventLoop, _Connections] = {}
 
     async def run(self, work: Work[T]) -> T:
         """Run work on a connection, again when the connection broke; it is told which attempt it is.
@@ -77,8 +72,9 @@ class PostgresPool:
         Raises:
             StoreError: the database refused, or could not be reached for ``patience_s``.
         """
-        self._is_open = True
-        task = asyncio.get_running_loop().create_task(self._run(work))
+        mine = self._mine()
+        mine.is_open = True
+        task = asyncio.get_running_loop().create_task(self._run(work, mine))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -94,80 +90,104 @@ class PostgresPool:
         await self.run(nothing)
 
     async def close(self) -> None:
-        """Close the connections; the next use opens others."""
-        self._is_open = False  # a connection that is under way is closed when it comes back
-        if self._loop is asyncio.get_running_loop():
-            await self._close_idle()
+        """Close the connections of this event loop; the next use opens others."""
+        mine = self._mine()
+        mine.is_open = False  # a connection that is under way is closed when it comes back
+        await mine.close_idle()
 
     # -- attempts ------------------------------------------------------------------------
 
-    async def _run(self, work: Work[T]) -> T:
+    def _mine(self) -> _Connections:
+        """Return what this event loop has; what loops that are over have left is dropped."""
+        loop = asyncio.get_running_loop()
+        mine = self._by_loop.get(loop)
+        if mine is None:
+            for other in [other for other in list(self._by_loop) if other.is_closed()]:
+                if (left := self._by_loop.pop(other, None)) is not None:
+                    left.drop()
+            mine = self._by_loop[loop] = _Connections(self._max)
+        return mine
+
+    async def _run(self, work: Work[T], mine: _Connections) -> T:
         import psycopg
 
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop = loop
-            self._forget_all()
         deadline = loop.time() + self._patience_s
         attempt, pause = 0, _FIRST_PAUSE_S
         while True:
             try:
-                async with self._slots:
-                    return await self._attempt(work, attempt)
+                async with mine.slots:
+                    return await self._attempt(work, attempt, mine)
             except (psycopg.Error, OSError) as error:
                 if not _is_passing(error) or loop.time() + pause > deadline:
                     raise _store_error(error) from error
-            await self._close_idle()  # what broke one connection has most likely broken the others
+            await mine.close_idle()  # what broke one connection has most likely broken the others
             attempt += 1
             # spread out: every worker of a restarted server comes back at once
             await asyncio.sleep(pause * (0.5 + random.random()))
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
-    async def _attempt(self, work: Work[T], attempt: int) -> T:
-        connection = self._idle.pop() if self._idle else await self._connect()
+    async def _attempt(self, work: Work[T], attempt: int, mine: _Connections) -> T:
+        connection = mine.idle.pop() if mine.idle else await self._connect(mine)
         try:
-            if not self._is_prepared:
-                async with self._preparing:
-                    if not self._is_prepared:
+            if not mine.is_prepared:
+                async with mine.preparing:
+                    if not mine.is_prepared:
                         await self._prepare(connection)
-                        self._is_prepared = True
-            result = await work(connection, attempt)
-        except BaseException:
-            await self._give_back(connection)
-            raise
-        await self._give_back(connection)
-        return result
+                        mine.is_prepared = True
+            return await work(connection, attempt)
+        finally:
+            await mine.give_back(connection)
 
-    async def _connect(self) -> AsyncConnection[Any]:
+    async def _connect(self, mine: _Connections) -> AsyncConnection[Any]:
         import psycopg
 
         connection = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True, **self._options)
-        # a statement that is prepared while a table is small must not scan it once it is large
-        await connection.execute("SET enable_seqscan = off")
+        mine.open.add(connection)
+        try:
+            # a statement that is prepared while a table is small must not scan it once it is large
+            await connection.execute("SET enable_seqscan = off")
+        except BaseException:
+            await mine.give_back(connection)
+            raise
         return connection
 
-    async def _give_back(self, connection: AsyncConnection[Any]) -> None:
+
+class _Connections:
+    """The connections of one event loop: they, and locks, belong to the loop in which they were made."""
+
+    def __init__(self, most: int) -> None:
+        self.slots = asyncio.Semaphore(most)
+        self.preparing = asyncio.Lock()
+        self.is_prepared = False
+        self.is_open = False
+        self.idle: list[AsyncConnection[Any]] = []
+        self.open: set[AsyncConnection[Any]] = set()
+
+    async def give_back(self, connection: AsyncConnection[Any]) -> None:
         from psycopg.pq import TransactionStatus
 
-        is_idle = connection.info.transaction_status == TransactionStatus.IDLE
-        if connection.closed or not is_idle or not self._is_open:
+        is_idle = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+        if not is_idle or not self.is_open:
             with contextlib.suppress(Exception):
                 await connection.close()
+            self.open.discard(connection)
         else:
-            self._idle.append(connection)
+            self.idle.append(connection)
 
-    async def _close_idle(self) -> None:
-        idle, self._idle = self._idle, []
+    async def close_idle(self) -> None:
+        idle, self.idle = self.idle, []
         for connection in idle:
             with contextlib.suppress(Exception):
                 await connection.close()
+            self.open.discard(connection)
 
-    def _forget_all(self) -> None:
-        """Start anew: connections and locks belong to the event loop in which they were made."""
-        self._idle = []
-        self._slots = asyncio.Semaphore(self._max)
-        self._preparing = asyncio.Lock()
-        self._is_prepared = False
+    def drop(self) -> None:
+        """Close everything without an event loop: the one that had it is over."""
+        for connection in self.open:
+            connection.pgconn.finish()
+        self.open.clear()
+        self.idle.clear()
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
