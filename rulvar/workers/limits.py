@@ -34,16 +34,15 @@ _SCHEDULE = (
     "+ %(gap)s * interval '1 second' "
     "RETURNING extract(epoch FROM free_at - clock_timestamp())::float8"
 )
-_IS_FREE = (
-    "SELECT 1 WHERE (SELECT count(*) FROM {s}.slots WHERE name = %(name)s AND expires > clock_timestamp()) "
-    "< %(most)s"
-)
+_OTHERS = "(SELECT count(*) FROM {s}.slots WHERE name = %(name)s AND token <> %(token)s"
+"""Its own place may be taken already: when the answer of an attempt was lost."""
+_IS_FREE = f"SELECT 1 WHERE {_OTHERS} AND expires > clock_timestamp()) < %(most)s"
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext('rulvar slots'), hashtext(%(name)s))"
 _EXPIRE = "DELETE FROM {s}.slots WHERE name = %(name)s AND expires <= clock_timestamp()"
 _TAKE = (
     "INSERT INTO {s}.slots (name, token, expires) "
     "SELECT %(name)s, %(token)s, clock_timestamp() + %(hold)s * interval '1 second' "
-    "WHERE (SELECT count(*) FROM {s}.slots WHERE name = %(name)s) < %(most)s"
+    f"WHERE {_OTHERS}) < %(most)s ON CONFLICT (name, token) DO UPDATE SET expires = excluded.expires"
 )
 _KEEP = (
     "UPDATE {s}.slots SET expires = clock_timestamp() + %(hold)s * interval '1 second' "
