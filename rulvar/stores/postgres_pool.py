@@ -23,6 +23,12 @@ T = TypeVar("T")
 Work = Callable[["AsyncConnection[Any]", int], Awaitable[T]]
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
+_VANISHED: dict[str, Any] = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 _WRONG_ADDRESS = re.compile(
     r'(database|role) "[^"]*" does not exist|authentication failed|no password supplied|no pg_hba\.conf entry'
 )
@@ -196,14 +202,17 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 
 def checked_dsn(dsn: object) -> str:
-    """Return a connection string that libpq takes, with the encoding that everything here is written in.
+    """Return a connection string that libpq takes, completed by what everything here relies on.
+
+    That is the encoding; and that a peer that has vanished without a word (a machine that lost power, a network
+    that drops everything) is noticed within half a minute, unless the string says otherwise.
 
     Raises:
         ConfigError: it is none, or psycopg is not installed. The text does not show it: it may hold a password.
     """
     try:
         from psycopg import ProgrammingError
-        from psycopg.conninfo import make_conninfo
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo
     except ImportError:
         raise ConfigError(
             "PostgreSQL needs the extra 'postgres': pip install 'rulvar[postgres]'",
@@ -211,7 +220,8 @@ def checked_dsn(dsn: object) -> str:
         ) from None
     try:
         if isinstance(dsn, str) and dsn:
-            return make_conninfo(dsn, client_encoding="utf8")
+            given = {name: value for name, value in conninfo_to_dict(dsn).items() if value is not None}
+            return make_conninfo(**{**_VANISHED, **given, "client_encoding": "utf8"})
     except ProgrammingError:
         pass
     raise ConfigError(

@@ -122,6 +122,17 @@ def test_what_is_no_connection_string_is_refused_at_once_and_never_shown(dsn: An
         assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
+async def test_a_server_that_vanishes_without_a_word_is_noticed(postgres: PostgresServer) -> None:
+    async def parameters(connection: Any, attempt: int) -> dict[str, str]:
+        return dict(connection.info.get_parameters())
+
+    for dsn, patience in ((postgres.dsn, "30000"), (f"{postgres.dsn}?tcp_user_timeout=5000", "5000")):
+        store = PostgresStore(dsn)
+        found = await store.pool.run(parameters)
+        assert (found["tcp_user_timeout"], found["keepalives_idle"]) == (patience, "10")
+        await store.close()
+
+
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1", "UTF8"])
 async def test_a_database_of_any_encoding_keeps_runs_as_they_are(
     admin: Any, postgres: PostgresServer, name: str, encoding: str
