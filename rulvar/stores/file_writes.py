@@ -5,13 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from rulvar.stores.refusals import disk_refused
 
-__all__ = ["read_file", "refusing", "replace_file", "replace_file_durably", "sync_folder", "write_all"]
+__all__ = [
+    "draft_beside",
+    "drafts_in",
+    "read_file",
+    "refusing",
+    "replace_file",
+    "replace_file_durably",
+    "sync_folder",
+    "write_all",
+]
+
+_DRAFT = re.compile(r"(.+)\.[0-9]+(?:-[0-9a-f]+)?\.tmp")
 
 
 @contextlib.contextmanager
@@ -32,13 +44,27 @@ def read_file(path: Path) -> bytes:
             return b""
 
 
+def draft_beside(path: Path) -> Path:
+    """Return a new name beside a file, for what is to replace it."""
+    return path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def drafts_in(folder: Path) -> dict[str, list[Path]]:
+    """Return the drafts that lie in a folder, by the name of the file that each was to replace."""
+    found: dict[str, list[Path]] = {}
+    for draft in folder.glob("*.tmp"):
+        if (name := _DRAFT.fullmatch(draft.name)) is not None:
+            found.setdefault(name[1], []).append(draft)
+    return found
+
+
 def replace_file(path: Path, data: bytes, *, sync: bool) -> None:
     """Replace a file's content atomically.
 
     Args:
         sync: whether content and name are on disk when this returns.
     """
-    draft = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    draft = draft_beside(path)
     with refusing(path, "cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rulvar.contracts.entries import JournalEntry
 from rulvar.errors import JournalOrderViolation, StoreError
-from rulvar.stores.file_writes import read_file, refusing, sync_folder, write_all
+from rulvar.stores.file_writes import draft_beside, read_file, refusing, sync_folder, write_all
 from rulvar.stores.journal_lines import read_journal_lines
 from rulvar.stores.refusals import disk_refused, lease_held
 
@@ -166,7 +166,7 @@ class JournalFile:
 
     def _replace(self, data: bytes) -> None:
         """Put another file in place, which is locked before anyone can see it: records in it are acknowledged."""
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+        draft = draft_beside(self.path)
         fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             _lock_now(fd)
@@ -175,6 +175,7 @@ class JournalFile:
             draft.replace(self.path)
         except BaseException:
             os.close(fd)
+            draft.unlink(missing_ok=True)
             raise
         os.close(self._fd)
         self._adopt(fd)

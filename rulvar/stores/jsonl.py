@@ -21,7 +21,7 @@ from rulvar.contracts.ids import check_run_id, is_run_id
 from rulvar.contracts.ports.lease import Lease, LeaseState
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.errors import ConfigError, LeaseHeldError
-from rulvar.stores.file_writes import read_file, refusing, replace_file, replace_file_durably
+from rulvar.stores.file_writes import drafts_in, read_file, refusing, replace_file, replace_file_durably
 from rulvar.stores.group_commit import GroupCommit
 from rulvar.stores.journal_file import JournalFile
 from rulvar.stores.journal_lines import read_journal_lines
@@ -76,6 +76,7 @@ class JsonlFileStore:
         self._open: dict[str, JournalFile] = {}
         self._leases: dict[str, Lease] = {}
         self._group = GroupCommit()
+        self._drafts: dict[str, list[Path]] | None = None
 
     async def load(self, run_id: str) -> list[JournalEntry]:
         """Return a run's entries; a torn last line is dropped.
@@ -174,10 +175,19 @@ class JsonlFileStore:
             journal.remove()
             meta = self._path(run_id, ".meta.json")
             with refusing(meta, "cannot be removed"):
+                self._remove_drafts(journal.path.name, meta.name)
                 meta.unlink(missing_ok=True)
             if lease is not None:
                 journal.close()
                 journal.lock()  # the holder goes on holding the name
+
+    def _remove_drafts(self, *names: str) -> None:
+        """Remove what processes that were killed while they wrote have left; the folder is looked through once."""
+        if self._drafts is None:
+            self._drafts = drafts_in(self.directory)
+        for name in names:
+            for draft in self._drafts.pop(name, ()):
+                draft.unlink(missing_ok=True)
 
     # -- leases --------------------------------------------------------------------------
 

@@ -105,9 +105,17 @@ class Seal:
             raise _unreadable(f"{place} is cut off") from None
         cipher = self._reading.get(header)
         if cipher is None:
-            cipher = _cipher(await self._keys.unwrap(_wrapped(header)))
+            cipher = _cipher(await self._unwrapped(header, place))
             _keep(self._reading, header, cipher)
         return _open(cipher, rest, place.encode("utf-8"))
+
+    async def _unwrapped(self, header: bytes, place: str) -> bytes:
+        try:
+            return await self._keys.unwrap(_wrapped(header))
+        except StoreError as error:
+            raise StoreError(
+                f"{place}: {error.message}", data=error.data, retryable=error.retryable
+            ) from error
 
     async def _key_of(self, run_id: str) -> tuple[bytes, AESGCM]:
         known = self._writing.get(run_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import uuid
 import zipfile
 from collections.abc import Callable
 from hashlib import sha256
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from postgres_server import PostgresServer
 
 from rulvar import Ctx, Engine, define_workflow
 from rulvar.contracts.entries import decode_entry
@@ -20,6 +22,9 @@ from rulvar.errors import ConfigError, JournalOrderViolation, LeaseHeldError, Ru
 from rulvar.stores import (
     InMemoryStore,
     JsonlFileStore,
+    LocalKeys,
+    PostgresStore,
+    SealedStore,
     SqliteStore,
     export_runs,
     import_runs,
@@ -66,6 +71,60 @@ async def test_an_exported_run_goes_on_in_another_store(kind: str, tmp_path: Pat
     assert (await handle.result()).value == ["hi", 7]
     assert (await handle.preview()).misses == 0
     await close(target)
+
+
+async def test_a_run_moves_through_every_kind_of_store_and_comes_back_as_it_was(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    keys = [LocalKeys({name: name[0].encode() * 32}) for name in ("first", "second", "third")]
+    kinds: list[Any] = [
+        JsonlFileStore(tmp_path / "files"),
+        SqliteStore(tmp_path / "runs.db", durability="process"),
+        PostgresStore(postgres.dsn, schema=f"s{uuid.uuid4().hex}"),
+        SealedStore(JsonlFileStore(tmp_path / "sealed", durability="group"), keys[0]),
+        SealedStore(SqliteStore(tmp_path / "sealed.db", durability="process"), keys[1]),
+        SealedStore(PostgresStore(postgres.dsn, schema=f"s{uuid.uuid4().hex}"), keys[2]),
+        InMemoryStore(),
+    ]
+    source = await filled()
+    await source.save_meta(
+        "b", {**(await source.load_meta("b") or {}), "name": "日本 \ud800", "extra": [1e22]}
+    )
+    await source.transcripts.put("b/deep/er", bytes(range(256)))
+    before = source
+    for number, target in enumerate(kinds):
+        path = tmp_path / f"{number}.zip"
+        await export_runs(before, ["a", "b"], path)
+        assert await import_runs(target, path) == ["a", "b"]
+        for run_id in ("a", "b"):
+            assert [e.line for e in await target.load(run_id)] == [e.line for e in await source.load(run_id)]
+            assert await target.load_meta(run_id) == await source.load_meta(run_id)
+            refs = await source.transcripts.refs(run_id)
+            assert await target.transcripts.refs(run_id) == refs
+            for ref in refs:
+                assert await target.transcripts.get(ref) == await source.transcripts.get(ref)
+        before = target
+    assert len({(tmp_path / f"{number}.zip").read_bytes() for number in range(7)}) == 1
+    for store in kinds:
+        await close(store)
+
+
+async def test_an_archive_of_sealed_bytes_is_opened_with_their_keys_wherever_it_is_unpacked(
+    tmp_path: Path,
+) -> None:
+    await export_runs(await filled(), ["a"], tmp_path / "plain.zip")
+    keys = LocalKeys({"k": b"k" * 32})
+    inner = JsonlFileStore(tmp_path / "files")
+    await import_runs(SealedStore(inner, keys), tmp_path / "plain.zip")
+    await export_runs(inner, ["a"], tmp_path / "sealed.zip")
+    elsewhere = SqliteStore(tmp_path / "runs.db", durability="process")
+    assert await import_runs(elsewhere, tmp_path / "sealed.zip") == ["a"]
+    handle = engine_over(SealedStore(elsewhere, keys)).resume("a", WORKFLOW, args=7)
+    assert (await handle.result()).value == ["hi", 7]
+    assert (await handle.preview()).misses == 0
+    with pytest.raises(StoreError, match=r"entry a 0: .*'k'"):
+        await SealedStore(elsewhere, LocalKeys({"other": b"o" * 32})).load("a")
+    await elsewhere.close()
 
 
 async def test_an_unpacked_archive_is_a_folder_of_the_file_store(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from rulvar import Engine, define_workflow
 from rulvar.errors import ConfigError
 from rulvar.stores import FileTranscriptStore, JsonlFileStore
+from rulvar.testing.conformance.store_suite import entry
 
 
 @pytest.mark.parametrize("durability", ["process", "fsync", "group"])
@@ -49,6 +50,22 @@ async def test_a_write_whose_caller_was_cancelled_never_comes_after_a_later_one(
         await asyncio.sleep(0.002)
         assert (await store.load_meta("r") or {})["n"] == number
         assert await blobs.get("r/t") == b"%d" % number
+
+
+async def test_a_deleted_run_leaves_no_draft_of_a_process_that_was_killed(tmp_path: Path) -> None:
+    store = JsonlFileStore(tmp_path)
+    for run_id in ("a", "a.jsonl", "ab"):
+        await store.append(run_id, [entry(0)])
+        await store.save_meta(run_id, {"runId": run_id})
+    mine = ("a.jsonl.71-0f.tmp", "a.meta.json.71-0f.tmp", "a.meta.json.71.tmp")
+    others = ("ab.jsonl.71-0f.tmp", "ab.meta.json.71-0f.tmp")
+    for name in (*mine, *others):
+        (tmp_path / name).write_text("secret")
+    await store.delete("a")
+    assert await store.run_ids() == ["a.jsonl", "ab"]
+    assert sorted(path.name for path in tmp_path.glob("*.tmp")) == sorted(others)
+    assert len(await store.load("a.jsonl")) == 1
+    store.close()
 
 
 async def test_runs_whose_names_differ_by_case_are_not_mixed_up_where_files_do_not_tell_them_apart(
