@@ -10,11 +10,14 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+from rulvar.errors import ConfigError
 from rulvar.stores.refusals import disk_refused
 
 __all__ = [
+    "checked_path",
     "draft_beside",
     "drafts_in",
+    "names_in",
     "read_file",
     "refusing",
     "replace_file",
@@ -52,10 +55,31 @@ def draft_beside(path: Path) -> Path:
 def drafts_in(folder: Path) -> dict[str, list[Path]]:
     """Return the drafts that lie in a folder, by the name of the file that each was to replace."""
     found: dict[str, list[Path]] = {}
-    for draft in folder.glob("*.tmp"):
-        if (name := _DRAFT.fullmatch(draft.name)) is not None:
-            found.setdefault(name[1], []).append(draft)
+    for name in names_in(folder):
+        if (match := _DRAFT.fullmatch(name)) is not None:
+            found.setdefault(match[1], []).append(folder / name)
     return found
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the names in a folder; none when it does not exist. One that may not be read is no empty one."""
+    with refusing(folder, "cannot be listed"):
+        try:
+            return os.listdir(folder)
+        except FileNotFoundError:
+            return []
+
+
+def checked_path(path: str | os.PathLike[str], field: str) -> Path:
+    """Return a path that a file may have.
+
+    Raises:
+        ConfigError: it is none; names the field.
+    """
+    text = os.fspath(path)
+    if isinstance(text, str) and "\0" not in text:
+        return Path(text)
+    raise ConfigError(f"{field}={text!r}: no path of a file", data={"field": field})
 
 
 def replace_file(path: Path, data: bytes, *, sync: bool) -> None:

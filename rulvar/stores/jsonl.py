@@ -21,7 +21,15 @@ from rulvar.contracts.ids import check_run_id, is_run_id
 from rulvar.contracts.ports.lease import Lease, LeaseState
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.errors import ConfigError, LeaseHeldError
-from rulvar.stores.file_writes import drafts_in, read_file, refusing, replace_file, replace_file_durably
+from rulvar.stores.file_writes import (
+    checked_path,
+    drafts_in,
+    names_in,
+    read_file,
+    refusing,
+    replace_file,
+    replace_file_durably,
+)
 from rulvar.stores.group_commit import GroupCommit
 from rulvar.stores.journal_file import JournalFile
 from rulvar.stores.journal_lines import read_journal_lines
@@ -64,7 +72,7 @@ class JsonlFileStore:
                 f"durability={durability!r}: expected one of {', '.join(map(repr, _MODES))}",
                 data={"field": "durability"},
             )
-        self.directory = Path(directory)
+        self.directory = checked_path(directory, "directory")
         self.repair_on_load = repair_on_load
         self.durability = durability
         self.immediate = durability != "group"
@@ -147,19 +155,21 @@ class JsonlFileStore:
     async def list_runs(self) -> list[RunMeta]:
         """Return every meta row, ordered by run id; a file whose name is no run id's is passed over."""
         suffix = ".meta.json"
-        names = {path.name.removesuffix(suffix): path for path in self.directory.glob(f"*{suffix}")}
+        names = (name.removesuffix(suffix) for name in names_in(self.directory) if name.endswith(suffix))
+        paths = {run_id: self._path(run_id, suffix) for run_id in sorted(filter(is_run_id, names))}
         return [
-            decode_meta(data, str(names[run_id]), run_id)
-            for run_id in sorted(filter(is_run_id, names))
-            if (data := read_file(names[run_id]))
+            decode_meta(data, str(path), run_id)
+            for run_id, path in paths.items()
+            if (data := read_file(path))
         ]
 
     async def run_ids(self) -> list[str]:
         """Return the id of every run of which there is a file, in order; what is no run id is passed over."""
         names = {
-            path.name.removesuffix(suffix)
+            name.removesuffix(suffix)
+            for name in names_in(self.directory)
             for suffix in (".meta.json", ".jsonl")
-            for path in self.directory.glob(f"*{suffix}")
+            if name.endswith(suffix)
         }
         return sorted(filter(is_run_id, names))
 

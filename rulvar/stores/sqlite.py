@@ -10,7 +10,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 from rulvar.contracts.entries import JournalEntry
@@ -19,6 +18,7 @@ from rulvar.contracts.ports.lease import Lease, LeaseState
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.contracts.ports.transcripts import split_ref
 from rulvar.errors import ConfigError
+from rulvar.stores.file_writes import checked_path
 from rulvar.stores.journal_lines import decode_row
 from rulvar.stores.listing import RUN_IDS
 from rulvar.stores.machine import boot_id, machine_seconds, process_identity, process_is_gone
@@ -55,7 +55,7 @@ class SqliteStore:
             raise ConfigError(
                 f"durability={durability!r}: expected 'process' or 'fsync'", data={"field": "durability"}
             )
-        self.path = Path(path)
+        self.path = checked_path(path, "path")
         self.durability = durability
         self.busy_timeout_s = busy_timeout_s
         at_once = durability == "process" and str(path) != ":memory:"

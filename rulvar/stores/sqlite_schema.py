@@ -29,13 +29,13 @@ def migrate(connection: sqlite3.Connection, name: str) -> None:
     """Bring a database to the newest schema, in one transaction.
 
     Raises:
-        ConfigError: a newer release has written the database.
+        ConfigError: a newer release has written the database, or somebody else uses our tables' names.
     """
-    if _version(connection) == len(_MIGRATIONS):
+    if _version(connection, name) == len(_MIGRATIONS):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(connection)
+        version = _version(connection, name)
         if version > len(_MIGRATIONS):
             raise ConfigError(
                 f"{name}: its schema has version {version}, and this release knows {len(_MIGRATIONS)}; "
@@ -47,7 +47,7 @@ def migrate(connection: sqlite3.Connection, name: str) -> None:
             connection.execute("INSERT INTO rulvar_schema VALUES (0)")
         for script in _MIGRATIONS[version:]:
             for statement in script.split(";"):
-                connection.execute(statement)
+                _make(connection, statement, name)
         connection.execute("UPDATE rulvar_schema SET version = ?", (len(_MIGRATIONS),))
         connection.execute("COMMIT")
     except BaseException:
@@ -56,9 +56,30 @@ def migrate(connection: sqlite3.Connection, name: str) -> None:
         raise
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'rulvar_schema'").fetchone()
-    if known is None:
+def _make(connection: sqlite3.Connection, statement: str, name: str) -> None:
+    try:
+        connection.execute(statement)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # what a disk refuses has codes of its own
+            raise _not_ours(name, str(error)) from error
+        raise
+
+
+def _version(connection: sqlite3.Connection, name: str) -> int:
+    columns = connection.execute("SELECT name FROM pragma_table_info('rulvar_schema')").fetchall()
+    if not columns:
         return 0
-    row = connection.execute("SELECT version FROM rulvar_schema").fetchone()
-    return 0 if row is None else int(row[0])
+    if columns != [("version",)]:
+        raise _not_ours(name, "rulvar_schema has other columns")
+    row = connection.execute("SELECT max(version) FROM rulvar_schema").fetchone()
+    version = 0 if row[0] is None else row[0]
+    if not isinstance(version, int) or version < 0:
+        raise _not_ours(name, f"rulvar_schema says {version!r}")
+    return version
+
+
+def _not_ours(name: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"{name}: holds tables that are not rulvar's ({why}); choose another file",
+        data={"field": "path", "file": name},
+    )

@@ -11,9 +11,14 @@ from typing import Literal
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.lease import Lease
 from rulvar.contracts.ports.transcripts import split_ref
-from rulvar.stores.file_writes import refusing, replace_file, replace_file_durably
+from rulvar.stores.file_writes import checked_path, refusing, replace_file, replace_file_durably
 
 __all__ = ["FileTranscriptStore"]
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 class FileTranscriptStore:
@@ -32,7 +37,7 @@ class FileTranscriptStore:
         durability: Literal["process", "fsync", "group"] = "process",
         fence: Callable[[Lease | None], None] | None = None,
     ) -> None:
-        self.directory = Path(directory)
+        self.directory = checked_path(directory, "directory")
         self.durability = durability
         self._fence = fence
 
@@ -57,8 +62,13 @@ class FileTranscriptStore:
     async def refs(self, run_id: str) -> list[str]:
         """Return the references of a run's blobs, in order."""
         folder = self.directory / check_run_id(run_id)
-        found = (path for path in folder.rglob("*.bin") if path.is_file() and not path.is_symlink())
-        paths = [path.relative_to(self.directory) for path in found]
+        found: list[Path] = []
+        with refusing(folder, "cannot be listed"):
+            for place, _, names in os.walk(folder, onerror=_raise):
+                found += (Path(place, name) for name in names if name.endswith(".bin"))
+        paths = [
+            path.relative_to(self.directory) for path in found if path.is_file() and not path.is_symlink()
+        ]
         return sorted(path.with_suffix("").as_posix() for path in paths)
 
     async def delete_run(self, run_id: str, *, lease: Lease | None = None) -> None:
