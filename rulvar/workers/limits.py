@@ -66,15 +66,19 @@ class CallLimit:
     burst: int = 1
 
     def __post_init__(self) -> None:
-        for field, value in (
-            ("at_once", self.at_once),
-            ("per_minute", self.per_minute),
-            ("burst", self.burst),
-        ):
-            if value is None and field != "burst":
+        for field, count in (("at_once", self.at_once), ("burst", self.burst)):
+            if field == "at_once" and count is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-                raise ConfigError(f"{field}={value!r}: expected a number above 0", data={"field": field})
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                raise ConfigError(f"{field}={count!r}: expected an integer from 1 up", data={"field": field})
+        rate = self.per_minute
+        if rate is not None and not _is_above_zero(rate):
+            raise ConfigError(f"per_minute={rate!r}: expected a number above 0", data={"field": "per_minute"})
+
+
+def _is_above_zero(value: object) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 < value < float("inf")  # type: ignore[operator]
 
 
 class PostgresLimiter:
@@ -95,7 +99,7 @@ class PostgresLimiter:
     def __init__(
         self, dsn: str, limits: Mapping[str, CallLimit], *, schema: str = "rulvar", hold_s: float = 30.0
     ) -> None:
-        if isinstance(hold_s, bool) or not isinstance(hold_s, (int, float)) or not 0 < hold_s < float("inf"):
+        if not _is_above_zero(hold_s):
             raise ConfigError(
                 f"hold_s={hold_s!r}: expected a number of seconds above 0", data={"field": "hold_s"}
             )

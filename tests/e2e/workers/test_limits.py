@@ -103,7 +103,20 @@ def test_options_of_a_limiter_are_checked(options: dict[str, Any], field: str) -
         PostgresLimiter(**{"dsn": "postgresql://x", "limits": {}, **options})
 
 
-@pytest.mark.parametrize("options", [{"at_once": 0}, {"per_minute": -1}, {"burst": 0}, {"per_minute": "5"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"at_once": 0},
+        {"at_once": 2.5},
+        {"at_once": True},
+        {"per_minute": -1},
+        {"per_minute": float("nan")},
+        {"per_minute": "5"},
+        {"burst": 0},
+        {"burst": 1.5},
+        {"burst": None},
+    ],
+)
 def test_limits_are_numbers_above_zero(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):
         CallLimit(**options)
