@@ -17,7 +17,7 @@ from rulvar.errors import ConfigError, RulvarError, StoreError
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-__all__ = ["PostgresPool", "checked_dsn"]
+__all__ = ["PostgresPool", "checked_dsn", "use_read_committed"]
 
 T = TypeVar("T")
 Work = Callable[["AsyncConnection[Any]", int], Awaitable[T]]
@@ -151,6 +151,7 @@ class PostgresPool:
         connection = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True, **self._options)
         mine.open.add(connection)
         try:
+            await use_read_committed(connection)
             # a statement that is prepared while a table is small must not scan it once it is large
             await connection.execute("SET enable_seqscan = off")
         except BaseException:
@@ -199,6 +200,16 @@ class _Connections:
 def _forget(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()  # nobody waits for it any more
+
+
+async def use_read_committed(connection: AsyncConnection[Any]) -> None:
+    """Have statements see what was committed before they began, whatever the database's default is.
+
+    Whoever waits for a row must see, behind it, what the one who had it has stored.
+    """
+    await connection.execute("SET default_transaction_isolation = 'read committed'")
+    if not connection.autocommit:
+        await connection.commit()
 
 
 def checked_dsn(dsn: object) -> str:

@@ -16,7 +16,7 @@ from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.keys import KeyProvider
 from rulvar.contracts.ports.queue import Submission
 from rulvar.errors import ConfigError, RulvarError, StoreError
-from rulvar.stores.postgres_pool import PostgresPool, checked_dsn
+from rulvar.stores.postgres_pool import PostgresPool, checked_dsn, use_read_committed
 from rulvar.stores.sealed import Seal
 from rulvar.workers.transaction import check_connection, refusal, savepoint
 
@@ -140,7 +140,10 @@ class ProcrastinateQueue:
     def _new_app(self) -> App:
         from procrastinate import App, PsycopgConnector
 
-        return App(connector=PsycopgConnector(conninfo=self.dsn, min_size=1, max_size=_SERVING_CONNECTIONS))
+        connector = PsycopgConnector(
+            conninfo=self.dsn, min_size=1, max_size=_SERVING_CONNECTIONS, configure=use_read_committed
+        )
+        return App(connector=connector)
 
     async def _defer(
         self,

@@ -13,6 +13,7 @@ import pytest
 from postgres_server import PostgresServer
 
 from rulvar import PostgresStore
+from rulvar.contracts.entries import decode_entry
 from rulvar.errors import ConfigError, JournalOrderViolation, StoreError
 from rulvar.stores import LocalKeys, SealedStore, SqliteStore
 from rulvar.testing.conformance.store_suite import entry
@@ -184,3 +185,30 @@ async def test_texts_and_numbers_that_a_column_cannot_hold_are_no_crash(
     await store.append("r", [entry(2**63 - 1)])
     assert [item.seq for item in await store.load("r")] == [2**63 - 1]
     await store.close()
+
+
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+async def test_a_database_that_isolates_more_than_is_asked_of_it_is_no_other_one(
+    admin: Any, postgres: PostgresServer, name: str, isolation: str
+) -> None:
+    await admin.execute(f"CREATE DATABASE {name}".encode())
+    await admin.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = '{isolation}'".encode())
+    dsn = postgres.dsn.replace("/postgres", f"/{name}")
+    stores = [PostgresStore(dsn, max_connections=2) for _ in range(3)]
+
+    async def write(number: int) -> int:
+        stored = 0
+        for seq in range(40):
+            try:
+                line = f'{{"seq":{seq},"kind":"step","status":"ok","by":{number}}}'.encode()
+                await stores[number].append("r", [decode_entry(line)])
+                stored += 1
+            except JournalOrderViolation:
+                pass
+        return stored
+
+    assert sum(await asyncio.gather(*map(write, range(3)))) == 40
+    assert [item.seq for item in await stores[0].load("r")] == list(range(40))
+    for store in stores:
+        await store.close()
+    await admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
