@@ -12,7 +12,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from rulvar.workers.queue import TASK, ProcrastinateQueue, is_passing
+from rulvar.workers.queue import TASK, ProcrastinateQueue, is_outrun, is_passing
 from rulvar.workers.stats import WorkerStats
 
 if TYPE_CHECKING:
@@ -57,7 +57,12 @@ class Adoption:
             queue=self._queue.name, task_name=TASK, seconds_since_heartbeat=self._ttl
         )
         for job in stalled:
-            await app.job_manager.retry_job(job)
+            try:
+                await app.job_manager.retry_job(job)
+            except Exception as error:
+                if is_outrun(error):
+                    continue  # another worker was faster, or the job has ended meanwhile
+                raise
             self._stats.adopted += 1
             _LOG.warning("run %s is adopted: its worker has fallen silent", job.lock)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from procrastinate import App
     from psycopg import AsyncConnection
 
-__all__ = ["TASK", "ProcrastinateQueue", "cause_of", "is_passing"]
+__all__ = ["TASK", "ProcrastinateQueue", "cause_of", "is_outrun", "is_passing"]
 
 TASK = "rulvar.run"
 _SERVING_CONNECTIONS = 4
@@ -242,6 +242,11 @@ def is_passing(error: BaseException) -> bool:
     from procrastinate.exceptions import ConnectorException
 
     return isinstance(error, ConnectorException) or (isinstance(error, RulvarError) and error.retryable)
+
+
+def is_outrun(error: BaseException) -> bool:
+    """Whether the queue refused to change a job because it is no longer as it was."""
+    return getattr(error.__cause__, "sqlstate", None) == "P0001"
 
 
 def cause_of(error: BaseException) -> str:

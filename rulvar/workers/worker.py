@@ -19,6 +19,7 @@ from rulvar.workers.stats import WorkerStats
 
 if TYPE_CHECKING:
     from procrastinate import App, JobContext
+    from procrastinate.worker import Worker as ServingWorker
 
     from rulvar.engine.engine import Engine
 
@@ -27,6 +28,7 @@ __all__ = ["Worker"]
 _LOG = logging.getLogger("rulvar.workers")
 _RESTART_PAUSE_S = 0.5
 _LONGEST_RESTART_PAUSE_S = 10.0
+_TELL_AGAIN_S = 0.1
 
 OnOutcome = Callable[[str, Outcome], None]
 
@@ -75,8 +77,6 @@ class Worker:
         self.stats = WorkerStats()
         self._on_outcome = on_outcome
         self._stopping = asyncio.Event()
-        self._is_told = False
-        self._serving: asyncio.Task[None] | None = None
         self._driving: dict[asyncio.Task[Any], int | None] = {}
 
     async def run(self, *, until_idle: bool = False, handle_signals: bool = False) -> None:
@@ -86,32 +86,34 @@ class Worker:
             until_idle: return once nothing is left to do that is due.
             handle_signals: SIGTERM and SIGINT stop the worker; a second one lets its runs go at once.
         """
-        self._stopping.clear()
+        try:
+            with self._signals() if handle_signals else contextlib.nullcontext():
+                await self._run(until_idle)
+        finally:
+            self._stopping.clear()  # not before: it may be told to stop before it has begun
+
+    async def _run(self, until_idle: bool) -> None:
         pause = _RESTART_PAUSE_S
-        with self._signals() if handle_signals else contextlib.nullcontext():
-            while not self._stopping.is_set():
-                try:
-                    await self._serve(until_idle)
-                    pause = _RESTART_PAUSE_S
-                    if until_idle:
-                        return
-                except Exception as error:
-                    if not is_passing(error):
-                        raise
-                    _LOG.warning("out of reach, trying again: %s", cause_of(error))
-                if not self._stopping.is_set():
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._stopping.wait(), pause)
-                    pause = min(pause * 2, _LONGEST_RESTART_PAUSE_S)
+        while not self._stopping.is_set():
+            try:
+                await self._serve(until_idle)
+                pause = _RESTART_PAUSE_S
+                if until_idle:
+                    return
+            except Exception as error:
+                if not is_passing(error):
+                    raise
+                _LOG.warning("out of reach, trying again: %s", cause_of(error))
+            if not self._stopping.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), pause)
+                pause = min(pause * 2, _LONGEST_RESTART_PAUSE_S)
 
     def stop(self, *, now: bool = False) -> None:
         """Take no more runs; ``now`` lets those under way go instead of waiting ``drain_s`` for them."""
         self._stopping.set()
-        if self._serving is not None and not self._is_told:
-            self._is_told = True
-            self._serving.cancel()  # it drains first
         if now:
-            for task in self._driving:
+            for task in list(self._driving):
                 task.cancel()
 
     async def _serve(self, until_idle: bool) -> None:
@@ -120,14 +122,16 @@ class Worker:
             await self._serve_on(app, until_idle)
 
     async def _serve_on(self, app: App, until_idle: bool) -> None:
+        from procrastinate.worker import Worker as ServingWorker
+
         self._register(app)
         ttl = self.engine.lease_ttl_s
         adopting = Adoption(self.engine, self.queue, self.stats)
         if until_idle:
-            await adopting.look(
-                app
-            )  # what a dead worker has left is to be done too, and there may be no time later
-        serving = app.run_worker_async(
+            # what a dead worker has left is to be done too, and there may be no time later
+            await adopting.look(app)
+        server = ServingWorker(
+            app,
             queues=[self.queue.name],
             name=self.engine.owner,
             concurrency=self.concurrency,
@@ -140,21 +144,28 @@ class Worker:
             stalled_worker_timeout=ttl,
             delete_jobs="successful",
         )
-        self._is_told = False
-        self._serving = asyncio.create_task(serving)
-        adoption = asyncio.create_task(adopting.watch(app))
-        beating = asyncio.create_task(self._beat(app))
+        serving = asyncio.create_task(server.run())
+        others = [
+            asyncio.create_task(self._tell(server)),
+            asyncio.create_task(adopting.watch(app)),
+            asyncio.create_task(self._beat(app)),
+        ]
         try:
-            await asyncio.wait([self._serving])
-            if not self._serving.cancelled() and (error := self._serving.exception()) is not None:
-                raise error
+            await asyncio.wait([serving])
         finally:
-            self._serving.cancel()
-            adoption.cancel()
-            await asyncio.wait([adoption, self._serving])
-            beating.cancel()
-            await asyncio.wait([beating])
-            self._serving = None
+            while not serving.done():  # we were cancelled: it drains all the same
+                server.stop()  # type: ignore[no-untyped-call]
+                await asyncio.wait([serving], timeout=_TELL_AGAIN_S)
+            for task in others:
+                await _end(task)
+        serving.result()
+
+    async def _tell(self, server: ServingWorker) -> None:
+        """Pass on that it is to stop; again and again, because what comes while it starts is not heard."""
+        await self._stopping.wait()
+        while True:
+            server.stop()  # type: ignore[no-untyped-call]
+            await asyncio.sleep(_TELL_AGAIN_S)
 
     async def _beat(self, app: App) -> None:
         """Give a sign of life as long as runs are driven: procrastinate's own ends when the drain begins."""
@@ -232,3 +243,12 @@ class Worker:
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
+
+
+async def _end(task: asyncio.Task[Any]) -> None:
+    """Cancel a task until it has ended: a database driver that is answered at that very moment may not notice."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_TELL_AGAIN_S)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        raise error

@@ -329,6 +329,20 @@ async def test_a_worker_that_ends_when_it_is_idle_does_not_take_itself_for_dead(
     assert (worker.stats.driven, worker.stats.adopted) == (1, 0)
 
 
+async def test_a_worker_may_be_stopped_at_any_moment_of_its_start(site: Site) -> None:
+    here = site.engine()
+    await here.enqueue("add", {"a": 1, "b": 1}, run_id="r")
+    for pause in (None, 0, 0.001, 0.003, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1):
+        worker = Worker(site.engine())
+        task = asyncio.create_task(worker.run())
+        if pause is not None:
+            await asyncio.sleep(pause)
+        worker.stop()
+        await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(worker.run(until_idle=True), 10)  # and started again
+    assert await site.settled("r", "ok")
+
+
 async def test_a_run_that_outlasts_the_drain_is_let_go_and_taken_up_where_it_stands(site: Site) -> None:
     here, worker = site.engine(), Worker(site.engine(lease_ttl_s=60), drain_s=0.1)
     task = asyncio.create_task(worker.run())
