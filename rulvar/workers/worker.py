@@ -144,7 +144,7 @@ class Worker:
             stalled_worker_timeout=ttl,
             delete_jobs="successful",
         )
-        serving = asyncio.create_task(server.run())
+        serving = asyncio.create_task(server.run())  # type: ignore[no-untyped-call]
         others = [
             asyncio.create_task(self._tell(server)),
             asyncio.create_task(adopting.watch(app)),
