@@ -33,6 +33,7 @@ _MAGIC = b"RLVS\x01"
 _NONCE = 12
 _CLEAR = ("runId", "status", "segments", "updatedAt")
 _KEYS_KEPT = 1024
+SEALED_NAME = "(sealed: open the store with SealedStore and its keys)"
 
 
 class LocalKeys:
@@ -170,6 +171,8 @@ class SealedStore:
         """Replace a run's meta row, sealed but for what listing needs."""
         sealed = await self.seal.close(run_id, encode_meta(meta), f"meta {run_id}")
         clear = {name: meta[name] for name in _CLEAR if name in meta}
+        # no workflow has this name: whoever opens the store without its seal is refused, and does not pay again
+        clear["workflowName"] = SEALED_NAME
         row = {**clear, "sealed": base64.b64encode(sealed).decode("ascii")}
         await self.inner.save_meta(run_id, row, **_with(lease))
 

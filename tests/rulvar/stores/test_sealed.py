@@ -70,6 +70,28 @@ async def test_another_key_opens_nothing_and_says_why(tmp_path: Path) -> None:
         await SealedStore(inner, LocalKeys({"2026": b"x" * 32})).load("r")
 
 
+async def test_a_sealed_run_is_not_run_again_by_whoever_opens_its_store_without_the_seal(
+    tmp_path: Path,
+) -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return await ctx.step("s", lambda: paid.append(1) or 1)
+
+    paid: list[int] = []
+    workflow = define_workflow("w", body)
+    inner = JsonlFileStore(tmp_path)
+    sealed = SealedStore(inner, LocalKeys({"k": b"k" * 32}))
+    async with Engine(journal=sealed) as engine:
+        assert (await engine.run(workflow, run_id="r").result()).status == "ok"
+    async with Engine(journal=inner, workflows=[workflow]) as engine:
+        for named in (workflow, None):
+            with pytest.raises(ConfigError, match="open the store with SealedStore"):
+                await engine.resume("r", named).result()
+    async with Engine(journal=sealed, workflows=[workflow]) as engine:
+        assert (await engine.resume("r").result()).value == 1
+        assert [meta["workflowName"] for meta in await engine.store.list_runs()] == ["w"]
+    assert paid == [1]
+
+
 async def test_what_an_older_master_key_sealed_is_read_with_the_new_one() -> None:
     inner = InMemoryStore()
     await SealedStore(inner, LocalKeys(OLD)).append("r", [entry(0, value="old")])
