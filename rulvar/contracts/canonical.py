@@ -51,6 +51,11 @@ _ESCAPES = {
 _ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
 
 
+_NEVER_CHANGED = frozenset({str, bool, type(None)})
+_AS_THEY_ARE = _NEVER_CHANGED | {int}
+"""Types whose values orjson writes as JSON has them; asked in loops, where a call per value would cost more."""
+
+
 class NeedsExactEncoder(Exception):
     """The fast way does not write a value canonically."""
 
@@ -177,7 +182,7 @@ def _normal_object(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
     for key, item in value.items():
         if type(key) is not str or not (key.isascii() or max(key) < _FIRST_SURROGATE):
             raise NeedsExactEncoder
-        if type(item) is not str:
+        if type(item) not in _NEVER_CHANGED:
             normal = _normal(item, depth)
             if normal is not item:
                 if changed is None:
@@ -192,7 +197,7 @@ def _normal_array(value: list[Any] | tuple[Any, ...], depth: int) -> list[Any] |
     depth += 1
     changed: list[Any] | None = None
     for index, item in enumerate(value):
-        if type(item) is not str:
+        if type(item) not in _NEVER_CHANGED:
             normal = _normal(item, depth)
             if normal is not item:
                 if changed is None:
@@ -219,14 +224,16 @@ def _refuse_value() -> Any:
 def _is_strict(value: Any, depth: int) -> bool:
     """Whether orjson writes the value without changing or accepting what JSON cannot hold."""
     kind = type(value)
-    if kind is str or value is None or kind is bool or kind is int:
+    if kind in _AS_THEY_ARE:
         return True
     if kind is dict:
         if depth > MAX_DEPTH // 2:
             return False
         depth += 1
         for key, item in value.items():
-            if type(key) is not str or (type(item) is not str and not _is_strict(item, depth)):
+            if type(key) is not str:
+                return False
+            if type(item) not in _AS_THEY_ARE and not _is_strict(item, depth):
                 return False
         return True
     if kind is list or kind is tuple:
@@ -234,7 +241,7 @@ def _is_strict(value: Any, depth: int) -> bool:
             return False
         depth += 1
         for item in value:
-            if type(item) is not str and not _is_strict(item, depth):
+            if type(item) not in _AS_THEY_ARE and not _is_strict(item, depth):
                 return False
         return True
     return kind is float and value - value == 0

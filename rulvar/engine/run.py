@@ -84,6 +84,7 @@ class Run:
             tap=self.observe.keep if self.observe.keeps_segments else None,
         )
         self.transcript_store = held.transcripts
+        self.stores_at_once = held.stores_at_once
         self.models = RunModels(engine, request.workflow.adapters)
         self.agents: Any = None
         """What the agents of the run share; see ``rulvar.agents``."""
