@@ -161,17 +161,17 @@ def _normal(value: Any, depth: int) -> Any:
         NeedsExactEncoder: orjson cannot write the value that way.
     """
     kind = type(value)
-    if kind is str or value is None or kind is bool:
-        return value
-    if kind is dict:
-        return _normal_object(value, depth)
-    if kind is list or kind is tuple:
-        return _normal_array(value, depth)
     if kind is int:
         if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
             return value
         return _normal_float(float(value)) if abs(value) < 1 << 1000 else _refuse_value()
-    return _normal_float(value) if kind is float else _refuse_value()
+    if kind is float:
+        return _normal_float(value)
+    if kind is dict:
+        return _normal_object(value, depth)
+    if kind is list or kind is tuple:
+        return _normal_array(value, depth)
+    return value if kind in _NEVER_CHANGED else _refuse_value()
 
 
 def _normal_object(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
@@ -182,12 +182,14 @@ def _normal_object(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
     for key, item in value.items():
         if type(key) is not str or not (key.isascii() or max(key) < _FIRST_SURROGATE):
             raise NeedsExactEncoder
-        if type(item) not in _NEVER_CHANGED:
-            normal = _normal(item, depth)
-            if normal is not item:
-                if changed is None:
-                    changed = dict(value)
-                changed[key] = normal
+        kind = type(item)
+        if kind is str or kind in _NEVER_CHANGED:
+            continue
+        normal = _normal_object(item, depth) if kind is dict else _normal(item, depth)
+        if normal is not item:
+            if changed is None:
+                changed = dict(value)
+            changed[key] = normal
     return value if changed is None else changed
 
 
@@ -197,12 +199,14 @@ def _normal_array(value: list[Any] | tuple[Any, ...], depth: int) -> list[Any] |
     depth += 1
     changed: list[Any] | None = None
     for index, item in enumerate(value):
-        if type(item) not in _NEVER_CHANGED:
-            normal = _normal(item, depth)
-            if normal is not item:
-                if changed is None:
-                    changed = list(value)
-                changed[index] = normal
+        kind = type(item)
+        if kind is str or kind in _NEVER_CHANGED:
+            continue
+        normal = _normal_object(item, depth) if kind is dict else _normal(item, depth)
+        if normal is not item:
+            if changed is None:
+                changed = list(value)
+            changed[index] = normal
     return value if changed is None else changed
 
 

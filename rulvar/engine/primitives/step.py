@@ -83,18 +83,23 @@ def wire_error(error: BaseException) -> dict[str, Any]:
 def _step_key(identity: dict[str, Any]) -> str:
     key, deps = identity["key"], identity["deps"]
     try:
-        if _FLAT.issuperset(map(type, deps)):
-            # the canonical text of the commonest identities, without the general encoder
-            listed = orjson.dumps(deps, option=orjson.OPT_STRICT_INTEGER)
-            return sha256(
-                b'{"deps":' + listed + b',"key":' + orjson.dumps(key) + b',"kind":"step"}'
-            ).hexdigest()
-    except TypeError:
-        pass  # a lone surrogate, or an integer that JSON numbers cannot hold exactly
+        return sha256(
+            b'{"deps":' + _canonical_list(deps) + b',"key":' + orjson.dumps(key) + b',"kind":"step"}'
+        ).hexdigest()
+    except (TypeError, NonSerializableValueError):
+        pass  # half a surrogate pair, an integer that JSON numbers cannot hold exactly, or no JSON at all
     try:
         return sha256(canonical_json(identity)).hexdigest()
     except NonSerializableValueError as error:
         raise refused_at(error, f"ctx.step({key!r})") from None
+
+
+def _canonical_list(deps: list[Any]) -> bytes:
+    for item in deps:
+        if type(item) not in _FLAT:
+            return canonical_json(deps)
+    # the commonest identities: what orjson writes of them is canonical as it is
+    return orjson.dumps(deps, option=orjson.OPT_STRICT_INTEGER)
 
 
 def _listed(label: str, deps: Any) -> list[Any]:
