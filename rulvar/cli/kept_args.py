@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.jsonable import journal_form
 from rulvar.engine.primitives.child import check_args
+from rulvar.engine.submissions import kept_submission
 from rulvar.errors import ConfigError
 from rulvar.stores.bundle import KEPT_ARGS
 
@@ -43,6 +44,8 @@ async def recall_args(transcripts: TranscriptStore, run_id: str, meta: RunMeta, 
     if given is not None or not meta.get("argsProvided"):
         return given
     data = await transcripts.get(f"{run_id}/{KEPT_ARGS}")
+    if data is None and (submitted := await kept_submission(transcripts, run_id)) is not None:
+        data = (submitted.args or "null").encode("utf-8")
     if data is None:
         raise ConfigError(
             f"run {run_id!r} was started with arguments, which a journal does not hold; pass the same with --args",

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.ports.queue import RunQueue, Submission
+from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.options import check_text, deadline_ms, run_tags, scope_value
 from rulvar.engine.primitives.child import check_args
@@ -22,7 +21,7 @@ from rulvar.kernel.admission import check_usd
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
 
-__all__ = ["make_submission", "queue_of", "read_submission", "request_of"]
+__all__ = ["kept_submission", "make_submission", "queue_of", "read_submission", "request_of"]
 
 _NAME = "submission"
 
@@ -72,13 +71,18 @@ def request_of(engine: Engine, submission: Submission) -> RunRequest:
         name=submission.name,
         tags=submission.tags,
         scope=submission.scope,
-        kept={_NAME: orjson.dumps(submission.to_wire())},
+        kept={_NAME: encode_json(submission.to_wire())},
     )
 
 
 async def read_submission(engine: Engine, run_id: str) -> Submission | None:
     """Return what a run was submitted as, or None for one that was started in place."""
-    data = await engine.transcripts.get(f"{check_run_id(run_id)}/{_NAME}")
+    return await kept_submission(engine.transcripts, run_id)
+
+
+async def kept_submission(transcripts: TranscriptStore, run_id: str) -> Submission | None:
+    """Return what a run was submitted as, of the transcripts beside its journal."""
+    data = await transcripts.get(f"{check_run_id(run_id)}/{_NAME}")
     if data is None:
         return None
     wire = decode_json(data)

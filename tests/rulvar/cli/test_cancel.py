@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rulvar.kernel.keys import hash_args
 
 Rulvar = Callable[..., Any]
 
@@ -65,6 +68,16 @@ def test_arguments_that_nobody_kept_are_asked_for(look: Rulvar, store: Any, entr
     store.put("r1", entry.waiting(), entry.settled("suspended"), meta=meta)
     done = look("cancel", "r1")
     assert (done.code, "--args" in done.err) == (2, True)
+
+
+def test_a_submitted_run_brings_its_arguments_along(look: Rulvar, store: Any, entry: Any) -> None:
+    args = {"n": 1}
+    meta = {"status": "suspended", "argsProvided": True, "argsHash": hash_args(args)}
+    store.put("r1", entry.waiting(), entry.settled("suspended"), meta=meta)
+    kept = store.folder / "transcripts" / "r1" / "submission.bin"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps({"run_id": "r1", "workflow": "w", "args": json.dumps(args)}))
+    assert look("cancel", "r1").out == "cancelled  r1\n"
 
 
 @pytest.mark.parametrize("status", [["ok"], {"a": 1}, None, 3])
