@@ -46,15 +46,22 @@ class Project:
         root: folder that paths are relative to.
         config: settings; None reads `[tool.rulvar.lint]` of the root's pyproject.toml.
         files: paths relative to the root, when they have been listed already.
+        workspace: the files, when they have been looked at already, with the same settings.
 
     Raises:
         ConfigError: the configuration cannot be used.
     """
 
-    def __init__(self, root: Path, config: Config | None = None, files: Iterable[str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        config: Config | None = None,
+        files: Iterable[str] | None = None,
+        workspace: Workspace | None = None,
+    ) -> None:
         self.root = Path(root).resolve()
         self.config = load(self.root, CODES) if config is None else config
-        self.workspace = Workspace(self.root, self.config, files)
+        self.workspace = workspace or Workspace(self.root, self.config, files)
         self._modules: dict[str, Module | None] = {}
         self._units: dict[str, Unit] = {}
         self._analyses = 0

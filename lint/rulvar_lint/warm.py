@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -48,12 +47,16 @@ def key_of(argv: list[str]) -> str:
     """A name for this command in this folder, with this version of the lint."""
     here = os.path.realpath(os.getcwd())
     colour = (os.environ.get("NO_COLOR"), os.environ.get("FORCE_COLOR"), sys.stdout.isatty())
+    from hashlib import blake2b
+
     text = json.dumps([argv, here, colour, sys.version_info[:2], rules_stamp()])
     return blake2b(text.encode(), digest_size=10).hexdigest()
 
 
 def rules_stamp() -> str:
     """Changes whenever a file of the lint does."""
+    from hashlib import blake2b
+
     base = os.path.dirname(os.path.abspath(__file__))
     stamps = []
     for folder in ("", "core", os.path.join("core", "libraries"), "rules", "cli", "reporters"):
