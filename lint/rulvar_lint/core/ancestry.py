@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from rulvar_lint.core.decls import children, walk
+from rulvar_lint.core.nodes import children, walk
 
 Position = tuple[int, int]
 

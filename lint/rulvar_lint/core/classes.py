@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_external, call_function, call_value
-from rulvar_lint.core.decls import ClassDecl, mentions
+from rulvar_lint.core.decls import ClassDecl
 from rulvar_lint.core.frame import HOST, STEP
 from rulvar_lint.core.libraries.catalog import canonical
+from rulvar_lint.core.nodes import mentions
 from rulvar_lint.core.values import (
     Bound,
     Class,

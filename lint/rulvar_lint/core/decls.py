@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.words import names
+from rulvar_lint.core.nodes import own_nodes
 
 if TYPE_CHECKING:
     from rulvar_lint.core.comments import Comments
@@ -45,6 +45,7 @@ class FunctionDecl:
         "decorators",
         "defaults",
         "flags",
+        "free",
         "is_async",
         "is_generator",
         "memo",
@@ -79,6 +80,7 @@ class FunctionDecl:
         self.defaults: dict[str, Value | None] = {}
         self.ctx_params: frozenset[str] | None = None
         self.is_generator: bool | None = None
+        self.free: dict[str, ast.Name] | None = None
         self.memo: dict[Any, Result] = {}
         self.trusted = not isinstance(node, ast.Lambda) and module.comments.trusts(node)
 
@@ -151,6 +153,7 @@ class Module:
     """A file of the project. `env` holds its global names once its top level has been run."""
 
     __slots__ = (
+        "bounds",
         "changed_names",
         "classes",
         "comments",
@@ -187,6 +190,7 @@ class Module:
         self.frames: list[Frame] = []
         self.decls: dict[ast.AST, FunctionDecl] = {}
         self.ctx_calls: dict[ast.Call, str] = {}
+        self.bounds: dict[ast.AST, frozenset[str]] = {}
         self.state = 0
         data = source.data
         self.imports_rulvar = imports_any(data, (b"rulvar",))
@@ -204,12 +208,22 @@ class Module:
         for decl in self.decls.values():
             decl.memo.clear()
             decl.node = _FORGOTTEN
+            decl.free = None
         for frame in self.frames:
             frame.forget()
         for cls in self.classes:
             cls.attrs, cls.bases, cls.decorators, cls.fields = {}, [], [], {}
             cls.mro = cls.generic = None
-        parts = (self.env, self.typing, self.decls, self.functions, self.classes, self.frames, self.ctx_calls)
+        parts = (
+            self.env,
+            self.typing,
+            self.decls,
+            self.functions,
+            self.classes,
+            self.frames,
+            self.ctx_calls,
+            self.bounds,
+        )
         for part in parts:
             part.clear()
         self.tree = _EMPTY
@@ -240,79 +254,6 @@ def _parameters(args: ast.arguments) -> Iterator[Parameter]:
         yield Parameter(arg.arg, "kw", arg.annotation, kw_default)
     if args.kwarg is not None:
         yield Parameter(args.kwarg.arg, "varkw", args.kwarg.annotation, None)
-
-
-_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-
-
-def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function's body that run when it does, without inner functions."""
-    todo: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(getattr(node, "body", ()))
-    while todo:
-        current = todo.pop()
-        yield current
-        if not isinstance(current, _SCOPES):
-            todo.extend(children(current))
-
-
-_LEAVES: Final = names(
-    """id attr ctx op ops kind value_ arg name asname module level n s lineno type_comment"""
-)
-_CHILDREN: Final[dict[type, tuple[str, ...]]] = {
-    cls: tuple(
-        name for name in cls._fields if name not in _LEAVES or (cls is ast.ExceptHandler and name == "type")
-    )
-    for cls in vars(ast).values()
-    if isinstance(cls, type) and issubclass(cls, ast.AST)
-}
-
-
-def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes directly below a node; operators and contexts are left out. Faster than
-    `ast.iter_child_nodes`.
-    """
-    found: list[ast.AST] = []
-    for name in _CHILDREN[node.__class__]:
-        value = getattr(node, name, None)
-        if value.__class__ is list:
-            for item in value:
-                if isinstance(item, ast.AST):
-                    found.append(item)
-        elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
-
-
-def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all nodes below it, in no particular order."""
-    todo = [node]
-    while todo:
-        current = todo.pop()
-        yield current
-        todo.extend(children(current))
-
-
-def mentions(node: ast.AST, word: str) -> bool:
-    """Whether a name, an attribute or a quoted annotation in an expression is `word`."""
-    for inner in walk(node):
-        text = getattr(inner, "id", None) or getattr(inner, "attr", None) or getattr(inner, "value", None)
-        if isinstance(text, str) and (text == word or (isinstance(inner, ast.Constant) and word in text)):
-            return True
-    return False
-
-
-def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements below `body`, however deep, functions and classes included."""
-    todo = list(reversed(body))
-    while todo:
-        node = todo.pop()
-        yield node
-        for name in ("body", "orelse", "finalbody"):
-            todo.extend(reversed(getattr(node, name, ())))
-        for handler in getattr(node, "handlers", ()):
-            todo.extend(reversed(handler.body))
-        for case in getattr(node, "cases", ()):
-            todo.extend(reversed(case.body))
 
 
 _IMPORT: Final = re.compile(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.arguments import Args, eval_args
 from rulvar_lint.core.calls import call_value
-from rulvar_lint.core.decls import ClassDecl, Field, FunctionDecl, statements
+from rulvar_lint.core.decls import ClassDecl, Field, FunctionDecl
 from rulvar_lint.core.frame import FALLS, HOST, REGION, Frame
-from rulvar_lint.core.freevars import bound_by, free_names
+from rulvar_lint.core.freevars import bound_by, free_names_of
+from rulvar_lint.core.nodes import statements
 from rulvar_lint.core.statements import exec_block
 from rulvar_lint.core.values import (
     Class,
@@ -129,7 +130,7 @@ def _make_closure(f: Frame, decl: FunctionDecl) -> Func:
 
 def _late_names(f: Frame, decl: FunctionDecl) -> tuple[tuple[ast.AST, str], ...]:
     """(loop, name) for the variables of enclosing loops that the function reads when it runs."""
-    names = free_names(decl.node)
+    names = free_names_of(decl)
     return tuple((loop.node, name) for loop in f.loops for name in names if name in bound_by(loop))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.decls import walk
 from rulvar_lint.core.freevars import names_in
+from rulvar_lint.core.nodes import walk
 from rulvar_lint.core.values import Const, Func
 from rulvar_lint.core.words import names
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.classes import is_data_class
-from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import STEP
-from rulvar_lint.core.freevars import free_names
+from rulvar_lint.core.freevars import free_names_of
+from rulvar_lint.core.nodes import children, walk
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -176,7 +176,7 @@ def _function_paths(f: Frame, func: Func, seen: set[ast.AST]) -> set[tuple[str, 
     if node in seen:
         return set()
     seen.add(node)
-    free = set(free_names(node))
+    free = free_names_of(func.decl)
     body: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
     found: set[tuple[str, ...]] = set()
     for part in body:

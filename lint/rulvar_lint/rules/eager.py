@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.ancestry import ancestors
-from rulvar_lint.core.decls import mentions, walk
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.freevars import free_names, loop_bound
+from rulvar_lint.core.nodes import mentions, walk
 from rulvar_lint.core.values import (
     Class,
     Const,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from rulvar_lint.core.ancestry import ancestors, between, start_of
 from rulvar_lint.core.containers import MUTATORS
-from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
-from rulvar_lint.core.freevars import loop_bound, names_in
+from rulvar_lint.core.freevars import known_bound, loop_bound, names_in
 from rulvar_lint.core.identities import canonical, identity_parts
+from rulvar_lint.core.nodes import children, walk
 from rulvar_lint.core.values import (
     Class,
     Func,
@@ -39,10 +39,9 @@ def _calls(f: Frame) -> None:
         return
     calls = list({call.node: call for call in f.calls if call.name in _JUDGED and not call.refused}.values())
     _duplicates(f, calls)
-    varying: dict[ast.AST, frozenset[str]] = {}
     for call in calls:
         if call.loops:
-            _constant_in_loop(f, call, varying)
+            _constant_in_loop(f, call)
 
 
 def _duplicates(f: Frame, calls: list[CtxCall]) -> None:
@@ -230,16 +229,15 @@ round abs bool isoformat model_dump asdict""")
 _HARMLESS: Final = _JUDGED | _PURE | {"log", "parallel", "pipeline"}
 
 
-def _constant_in_loop(f: Frame, call: CtxCall, varying: dict[ast.AST, frozenset[str]]) -> None:
+def _constant_in_loop(f: Frame, call: CtxCall) -> None:
     loop = call.loops[-1]
     parts = identity_parts(call)
-    if parts is None or not parts or _runs_once(loop, call.node):
+    if parts is None or not parts:
         return
     used = {name for _, node in parts for name in names_in(node)}
-    bound = varying.get(loop)
-    if bound is None:
-        bound = varying[loop] = loop_bound(loop)
-    if used & bound or (used and used & _mutated_in(loop)):
+    if used & known_bound(f.module.bounds, loop) or (used and used & _mutated_in(loop)):
+        return
+    if _runs_once(loop, call.node):
         return
     if any(_volatile(node) or _calls_unknown(f, node) for _, node in parts):
         return

@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.ancestry import ancestors
-from rulvar_lint.core.decls import walk
 from rulvar_lint.core.freevars import loop_bound, names_in
+from rulvar_lint.core.nodes import walk
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
