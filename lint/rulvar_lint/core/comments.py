@@ -63,6 +63,11 @@ class Comments:
                 for line in range(suppression.covers[0], suppression.covers[1] + 1):
                     self._by_line.setdefault(line, []).append(suppression)
 
+    @property
+    def are_absent(self) -> bool:
+        """Whether the file says nothing to the lint."""
+        return not self.suppressions and not self._trusted
+
     def trusts(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         """Whether a function is marked `# rulvar: deterministic`, on its head or on the line above
         it.

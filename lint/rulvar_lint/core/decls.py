@@ -150,7 +150,9 @@ _EMPTY: Final = ast.Module([], [])
 
 
 class Module:
-    """A file of the project. `env` holds its global names once its top level has been run."""
+    """A file of the project, or a part of one. `env` holds its global names once its top level has
+    been run; `flags` is what the text as a whole says, which a part takes from its `whole`.
+    """
 
     __slots__ = (
         "bounds",
@@ -160,12 +162,14 @@ class Module:
         "ctx_calls",
         "decls",
         "env",
+        "flags",
         "frames",
         "functions",
         "has_yield",
         "imports_rulvar",
         "is_package",
         "is_test",
+        "mentions_replay",
         "path",
         "source",
         "stars",
@@ -175,13 +179,14 @@ class Module:
         "usage",
     )
 
-    def __init__(self, source: Source, tree: ast.Module, comments: Comments) -> None:
+    def __init__(
+        self, source: Source, tree: ast.Module, comments: Comments, whole: Module | None = None
+    ) -> None:
         self.path = source.path
         self.source = source
         self.tree = tree
         self.comments = comments
         self.is_package = source.path.endswith("__init__.py")
-        self.is_test = is_test_path(source.path)
         self.env: Env = {}
         self.stars: list[str] = []
         self.typing: dict[str, LazyImport] = {}
@@ -192,12 +197,11 @@ class Module:
         self.ctx_calls: dict[ast.Call, str] = {}
         self.bounds: dict[ast.AST, frozenset[str]] = {}
         self.state = 0
-        data = source.data
-        self.imports_rulvar = imports_any(data, (b"rulvar",))
-        self.is_test = self.is_test or (
-            self.imports_rulvar and imports_any(data, (b"pytest", b"rulvar.testing"))
-        )
-        self.has_yield = b"yield" in data
+        self.flags: tuple[bool, ...] = _flags(source) if whole is None else whole.flags
+        self.imports_rulvar: bool = self.flags[0]
+        self.is_test: bool = self.flags[1]
+        self.has_yield: bool = self.flags[2]
+        self.mentions_replay: bool = self.flags[3]
         self.changed_names: dict[str, bool] = {}
         self.usage: object = None
 
@@ -228,6 +232,13 @@ class Module:
             part.clear()
         self.tree = _EMPTY
         self.usage = None
+
+
+def _flags(source: Source) -> tuple[bool, ...]:
+    data = source.data
+    uses = imports_any(data, (b"rulvar",))
+    is_test = is_test_path(source.path) or (uses and imports_any(data, (b"pytest", b"rulvar.testing")))
+    return uses, is_test, b"yield" in data, b"replay" in data
 
 
 def is_test_path(path: str) -> bool:

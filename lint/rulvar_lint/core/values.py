@@ -61,6 +61,10 @@ class Ext(Value):
         self.path = path
         self.receiver = receiver
 
+    def is_same(self, other: Ext) -> bool:
+        """Whether two names are one, however they were come by."""
+        return self.path == other.path and self.receiver is other.receiver and self.taint == other.taint
+
 
 class Obj(Value):
     """An instance of a type that is known by its dotted path only."""
@@ -350,6 +354,8 @@ def join(left: Value | None, right: Value | None) -> Value | None:
         return Unknown(merge_taint(left.taint, right.taint), left.outer or right.outer)
     elif isinstance(left, Obj) and isinstance(right, Obj) and left.type == right.type:
         return Obj(left.type, merge_taint(left.taint, right.taint), left.node)
+    elif isinstance(left, Ext) and isinstance(right, Ext) and left.is_same(right):
+        return left
     if isinstance(left, LazyImport) or isinstance(right, LazyImport):
         return LazyChoice((*_choices(left), *_choices(right)))
     options = list(options_of(left))
