@@ -20,8 +20,9 @@ from rulvar_lint.core.machine import Machine
 from rulvar_lint.core.source import ParseFailure, encode, no_collection
 from rulvar_lint.examine import examine, let_go
 from rulvar_lint.parts import Parts
-from rulvar_lint.rules import cassettes, hooks
+from rulvar_lint.rules import cassettes
 from rulvar_lint.rules import comments as comment_rules
+from rulvar_lint.rules.families import hooks
 from rulvar_lint.rules.pages import CODES, RULES
 from rulvar_lint.units import CtxCallSpan, Unit, WorkflowSpan, call_span
 from rulvar_lint.workspace import Workspace

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.files import ModuleIndex, walk
+from rulvar_lint.core.imports import import_lines
 from rulvar_lint.core.source import ParseFailure, Source
 
 if TYPE_CHECKING:
@@ -281,17 +282,6 @@ class Workspace:
         )
 
 
-def _import_statements(data: bytes) -> Iterator[re.Match[bytes]]:
-    """What looks like an import at the beginning of a line."""
-    at = data.find(b"import")
-    while at >= 0:
-        found = _IMPORT.match(data, data.rfind(b"\n", 0, at) + 1)
-        line_end = data.find(b"\n", at if found is None else found.end())
-        if found is not None:
-            yield found
-        at = data.find(b"import", line_end) if line_end >= 0 else -1
-
-
 def _last_words(paths: Iterable[str]) -> set[str]:
     """The last words of the names that modules can be imported by."""
     found = set()
@@ -305,7 +295,7 @@ def _last_words(paths: Iterable[str]) -> set[str]:
 
 def _may_import(words: set[str], data: bytes) -> bool:
     """Whether an import in a file contains one of the words, or means the package it is in."""
-    for match in _import_statements(data):
+    for match in import_lines(data, _IMPORT):
         if not words.isdisjoint(_WORD.findall(match[0].decode("utf-8", "replace"))):
             return True
         if _PACKAGE in words and match[1] is not None and not match[1].strip(b"."):
@@ -316,7 +306,7 @@ def _may_import(words: set[str], data: bytes) -> bool:
 def imported_names(path: str, data: bytes) -> list[str]:
     """Names of the modules that a file may import, read off its text."""
     found: list[str] = []
-    for match in _import_statements(data):
+    for match in import_lines(data, _IMPORT):
         if match[3] is not None:
             found += [
                 part.split()[0] for part in match[3].decode("utf-8", "replace").split(",") if part.split()

@@ -192,7 +192,7 @@ def class_attribute(f: Frame, node: ast.AST, base: Class, name: str) -> Value | 
 
 def _super_attribute(f: Frame, node: ast.AST, base: Super, name: str) -> Value | None:
     bound = base.bound
-    decl = bound.decl if isinstance(bound, Inst | Class) else base.decl
+    decl = bound.decl if isinstance(bound, (Inst, Class)) else base.decl
     found = find_attribute(decl, name, base.decl)
     if found is not None and isinstance(found[1], Func):
         return found[1].bind(bound)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.imports import import_lines
 from rulvar_lint.core.nodes import own_nodes
 
 if TYPE_CHECKING:
@@ -23,10 +24,10 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 class Parameter:
     """One parameter; `default` and `annotation` are expressions or None. `says_nothing` is set when
-    the annotation has been looked at in vain.
+    the annotation has been looked at in vain, `says` when it always gives the same value.
     """
 
-    __slots__ = ("annotation", "default", "kind", "name", "says_nothing")
+    __slots__ = ("annotation", "default", "kind", "name", "says", "says_nothing")
 
     def __init__(self, name: str, kind: str, annotation: ast.expr | None, default: ast.expr | None) -> None:
         self.name = name
@@ -34,6 +35,7 @@ class Parameter:
         self.annotation = annotation
         self.default = default
         self.says_nothing = False
+        self.says: Value | None = None
 
 
 class FunctionDecl:
@@ -98,7 +100,7 @@ class FunctionDecl:
         """Whether the body yields."""
         if self.is_generator is None:
             self.is_generator = self.module.has_yield and any(
-                isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(self.node)
+                isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(self.node)
             )
         return self.is_generator
 
@@ -125,6 +127,7 @@ class ClassDecl:
         "decorators",
         "fields",
         "generic",
+        "may_be_set",
         "module",
         "mro",
         "mutated",
@@ -142,6 +145,7 @@ class ClassDecl:
         self.fields: dict[str, Field] = {}
         self.mro: list[ClassDecl] | None = None
         self.mutated: dict[str, bool] | None = None
+        self.may_be_set: bool | None = None
         self.generic: Value | None = None
 
 
@@ -267,16 +271,14 @@ def _parameters(args: ast.arguments) -> Iterator[Parameter]:
         yield Parameter(args.kwarg.arg, "varkw", args.kwarg.annotation, None)
 
 
-_IMPORT: Final = re.compile(
-    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\n]*)|import[ \t]+([^\n]*))", re.M
-)
+_IMPORT: Final = re.compile(rb"[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\n]*)|import[ \t]+([^\n]*))")
 
 
 def imports_any(data: bytes, packages: tuple[bytes, ...]) -> bool:
     """Whether a file imports one of the packages anywhere, for type checking included."""
     if not any(package.partition(b".")[0] in data for package in packages):
         return False
-    for match in _IMPORT.finditer(data):
+    for match in import_lines(data, _IMPORT):
         if match[3] is not None:
             names = [part.strip() for part in match[3].split(b",")]
         else:

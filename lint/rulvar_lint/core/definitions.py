@@ -72,7 +72,7 @@ def _imported(f: Frame, name: str, attr: str | None) -> Value | None:
 def late_globals(m: Machine, module: Module) -> None:
     """Values that functions give to global names, such as a client that is built on first use."""
     for fn in statements(module.tree.body):
-        if not isinstance(fn, ast.FunctionDef | ast.AsyncFunctionDef):
+        if not isinstance(fn, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         body = list(statements(fn.body))
         names = {name for node in body if isinstance(node, ast.Global) for name in node.names}
@@ -206,9 +206,9 @@ def _decorate(
         if head.path.startswith("rulvar."):
             f.m.register(f, expr, head.path, func, value)
         return value
-    if isinstance(applied, Func | Class | Partial | Inst):
+    if isinstance(applied, (Func, Class, Partial, Inst)):
         made = call_value(f, expr, applied, Args([value], {}))
-        if isinstance(made, Func | Inst | Partial | Class) and made is not value:
+        if isinstance(made, (Func, Inst, Partial, Class)) and made is not value:
             decl.wrapped = (expr, made)
             return made
     elif isinstance(applied, Ext) and applied.path.startswith("rulvar."):
@@ -259,7 +259,7 @@ class _ClassScope(dict[str, "Value | None"]):
 
 def _class_body(f: Frame, node: ast.ClassDef, decl: ClassDecl) -> None:
     for stmt in node.body:
-        if isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef)):
             method = declare(f, stmt, decl)
             method.cls = decl
             f.env[stmt.name] = define(f, stmt, method)

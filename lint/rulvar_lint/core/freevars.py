@@ -54,7 +54,7 @@ def bound_in(nodes: list[ast.AST]) -> set[str]:
 
 def loop_bound(node: ast.AST) -> frozenset[str]:
     """Names that one iteration of a loop or comprehension binds."""
-    if isinstance(node, ast.For | ast.AsyncFor):
+    if isinstance(node, (ast.For, ast.AsyncFor)):
         return frozenset(bound_in([node.target, *node.body]))
     if isinstance(node, ast.While):
         return frozenset(bound_in([node.test, *node.body]))
@@ -90,7 +90,7 @@ def _free(node: ast.AST, hidden: frozenset[str], found: dict[str, ast.Name]) -> 
         name
         for n in body
         for inner in walk(n)
-        if isinstance(inner, ast.Nonlocal | ast.Global)
+        if isinstance(inner, (ast.Nonlocal, ast.Global))
         for name in inner.names
     }
     inside = hidden | params | (bound_in(body) - outer)
@@ -153,7 +153,7 @@ def depends_on_element(loop: Loop, expr: ast.expr, name: str, value: Value | Non
     if not (names_in(expr) & bound_by(loop)) - {name}:
         return False
     if name:
-        if isinstance(expr, ast.BoolOp | ast.BinOp) and name in names_in(expr):
+        if isinstance(expr, (ast.BoolOp, ast.BinOp)) and name in names_in(expr):
             return getattr(value, "type", "") == "builtins.str" or not isinstance(
                 expr, ast.BoolOp | ast.BinOp
             )

@@ -72,11 +72,11 @@ def _breaks(body: list[ast.stmt]) -> bool:
     for node in body:
         if isinstance(node, ast.Break):
             return True
-        if isinstance(node, ast.For | ast.While | ast.AsyncFor):
+        if isinstance(node, (ast.For, ast.While, ast.AsyncFor)):
             if _breaks(node.orelse):
                 return True
             continue
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
         for name in ("body", "orelse", "finalbody"):
             if _breaks(getattr(node, name, [])):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.classes import order_of_classes
@@ -182,7 +183,7 @@ def is_mutated(m: Machine, module: Module, name: str, value: Value | None) -> bo
 
 
 def _is_mutated(m: Machine, module: Module, name: str, value: Value | None) -> bool:
-    if isinstance(value, Func | Class | ModuleRef | Ext | LazyImport):
+    if isinstance(value, (Func, Class, ModuleRef, Ext, LazyImport)):
         return False
     if isinstance(value, Obj) and value.type.startswith(("logging.", "contextvars.")):
         return False
@@ -306,9 +307,24 @@ def _is_instance_of(m: Machine, module: Module, name: str, decl: ClassDecl) -> b
     return isinstance(value, Inst) and value.decl is decl
 
 
+_OF_INSTANCES: Final = (b"cls", b"__class__", b"type")
+
+
+def _may_be_set(owner: ClassDecl) -> bool:
+    """Whether the text of the module allows for code that sets an attribute of a class: what is
+    looked for is its name before a dot, or the class of an instance.
+    """
+    if owner.may_be_set is None:
+        data = owner.module.source.data
+        named = re.compile(re.escape(owner.name.encode()) + rb"[\s)\\]*[.#]")
+        told = any(word in data for word in _OF_INSTANCES) or named.search(data) is not None
+        owner.may_be_set = told or not data.isascii()
+    return owner.may_be_set
+
+
 def class_attribute_mutated(m: Machine, owner: ClassDecl, name: str, value: Value | None) -> bool:
     """Whether code changes a class attribute after import."""
-    if isinstance(value, Func):
+    if isinstance(value, Func) or not (isinstance(value, Container) or _may_be_set(owner)):
         return False
     usage = usage_of(owner.module)
     methods = {n.name for n in owner.node.body if isinstance(n, FunctionNode)}

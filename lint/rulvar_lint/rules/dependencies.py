@@ -62,7 +62,7 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
         cause = Cause("RLV404", what, f.place(call.node), (), "warning")
         f.m.report(f, call.node, cause, fix=fix)
         return
-    if isinstance(deps, ast.Starred) or not isinstance(deps, ast.List | ast.Tuple):
+    if isinstance(deps, ast.Starred) or not isinstance(deps, (ast.List, ast.Tuple)):
         covered = _paths(deps)
         if isinstance(deps, ast.Name) and deps.id not in f.env:
             return
@@ -96,7 +96,7 @@ def _dep(f: Frame, path: Path) -> str:
 
 
 def _add_dep(f: Frame, deps: ast.expr, missing: list[tuple[str, ...]]) -> Plan | None:
-    if not isinstance(deps, ast.List | ast.Tuple):
+    if not isinstance(deps, (ast.List, ast.Tuple)):
         return None
     text = ", ".join(_show(path) for path in missing)
     message = f"Add {text} to deps"
@@ -208,7 +208,7 @@ _DATA_TYPES: Final = ("builtins.", "datetime.", "uuid.", "pathlib.", "decimal.",
 
 
 def _differs(f: Frame, name: str, value: Value | None) -> bool:
-    if isinstance(value, Ctx | Func | Class | Ext | ModuleRef | LazyImport | Const):
+    if isinstance(value, (Ctx, Func, Class, Ext, ModuleRef, LazyImport, Const)):
         return False
     if isinstance(value, Inst) and not is_data_class(value.decl):
         return False  # a service, which has no place in deps
