@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.comments import read_comments
 from rulvar_lint.core.decls import Module
 from rulvar_lint.core.diagnostic import Diagnostic, Edit, Fix, Related
 from rulvar_lint.core.partition import groups
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rulvar_lint.core.blocks import Block
-    from rulvar_lint.core.comments import Comments
     from rulvar_lint.core.machine import Machine
     from rulvar_lint.core.source import Source
 
@@ -79,7 +79,7 @@ class _Move:
         made = Unit()
         for (path, line, code), item in unit.findings.items():
             made.findings[(path, self.line(line), code)] = self._finding(item)
-        made.used = unit.used
+        made.used = {(path, self.line(line), code) for path, line, code in unit.used}
         made.workflows = [self._workflow(span) for span in unit.workflows]
         made.calls = [self._call(span) for span in unit.calls or ()]
         return made
@@ -132,23 +132,26 @@ class Parts:
         for path in paths:
             self._known.pop(path, None)
 
-    def analyse(self, source: Source, comments: Comments) -> Unit | None:
+    def analyse(self, source: Source) -> Unit | None:
         """The analysis that begins in a file that imports no other file of the project; None if the
         file has to be analysed as a whole.
         """
         blocks = source.blocks()
-        if isinstance(blocks, ParseFailure) or not comments.are_absent:
+        if isinstance(blocks, ParseFailure):
             return None
         found = groups(blocks)
         if found is None or len(found[1]) < 2:
             return None
         shared, grouped = found
+        comments = read_comments(source)
         whole = Module(source, ast.Module([], []), comments)
-        head = (*whole.flags, *(block.identity for block in shared))
+        for_all = tuple(tuple(named.code for named in said.codes) for said in comments.file_wide)
+        head = (*whole.flags, for_all, *(block.identity for block in shared))
         known = self._known.get(source.path, {})
         kept: dict[tuple[Any, ...], Part] = {}
         for group in grouped:
-            key = (*head, *(block.identity for block in group))
+            said = [comments.near(block.first, block.last) for block in group]
+            key = (*head, *(block.identity for block in group), *said)
             part = known.get(key)
             if part is not None:
                 part = part.moved([(block.first, block.last) for block in group])

@@ -191,7 +191,7 @@ class Project:
         source = workspace.source(path) if path in workspace.overlays else None
         if source is None or self._is_listening or workspace.imported(path):
             return None
-        return self._parts.analyse(source, read_comments(source))
+        return self._parts.analyse(source)
 
     def _broken(self, unit: Unit, path: str) -> None:
         source = self.workspace.source(path)

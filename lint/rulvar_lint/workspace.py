@@ -278,7 +278,10 @@ class Workspace:
         return sorted(
             other
             for other in self.index
-            if other != path and path in self.imported(other) and data in self.data(other)
+            if other != path
+            and path in self.imported(other)
+            and (source := self.source(other)) is not None
+            and data in source.data
         )
 
 

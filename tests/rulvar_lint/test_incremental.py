@@ -86,6 +86,18 @@ def register():
     return inner
 """,
     """
+# rulvar: deterministic
+def trusted():
+    return time.time()
+
+@workflow  # noqa: RLV401
+async def four(ctx: Ctx, args: dict):
+    text = '''a
+    ''' + str(time.time())  # rulvar: ignore[RLV101] on all of it
+    await ctx.agent(text)  # rulvar: ignore
+    return trusted(), random.random()  # rulvar: ignore[RLV102, RLV103]
+""",
+    """
 if TYPE_CHECKING:
     from decimal import Decimal
 """,
@@ -111,6 +123,7 @@ LINES = [
     *("    global LIMIT", "    LIMIT = 9", "def score(v): return time.time()", "    await ctx.agent('same')"),
     *("    CACHE.clear()", "@workflow", "😋 = 1", "    y = '😋'; z = time.time()", "else:", "\tpass", "x \\"),
     *("    a = time.time()  # rulvar: ignore[RLV101]", "# rulvar: deterministic", "class Order: pass"),
+    *("# rulvar: ignore-file[RLV102]", "    b = os.environ['B']  # rulvar: ignore", "# rulvar: ignore-fil"),
     *(
         "    import datetime",
         "    order.total = 3",

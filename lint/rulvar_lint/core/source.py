@@ -14,10 +14,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.blocks import Block, blocks_of
 from rulvar_lint.core.reparse import reparse
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.comments import Comments
 
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 _BOM: Final = b"\xef\xbb\xbf"
@@ -41,7 +44,7 @@ class Source:
     the same file before an edit.
     """
 
-    __slots__ = ("_before", "_blocks", "_failure", "_lines", "_text", "_tree", "data", "path")
+    __slots__ = ("_before", "_blocks", "_failure", "_lines", "_text", "_tree", "comments", "data", "path")
 
     def __init__(self, path: str, data: bytes, before: Source | None = None) -> None:
         self.path = path
@@ -52,6 +55,7 @@ class Source:
         self._tree: ast.Module | None = None
         self._failure: ParseFailure | None = None
         self._before = before
+        self.comments: Comments | None = None  # once they have been read
 
     @property
     def text(self) -> str:
@@ -108,6 +112,11 @@ class Source:
                 return blocks
             self._tree = ast.Module([block.stmt for block in blocks], [])
         return self._tree
+
+    @property
+    def known_blocks(self) -> list[Block] | None:
+        """The top-level statements, if the file has been parsed."""
+        return self._blocks
 
     def blocks(self) -> list[Block] | ParseFailure:
         """The top-level statements, or why there are none."""
