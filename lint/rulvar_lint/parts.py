@@ -146,7 +146,7 @@ class Parts:
         comments = read_comments(source)
         whole = Module(source, ast.Module([], []), comments)
         for_all = tuple(tuple(named.code for named in said.codes) for said in comments.file_wide)
-        head = (*whole.flags, for_all, *(block.identity for block in shared))
+        head = (*whole.flags, source.newline, for_all, *(block.identity for block in shared))
         known = self._known.get(source.path, {})
         kept: dict[tuple[Any, ...], Part] = {}
         for group in grouped:

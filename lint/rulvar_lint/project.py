@@ -98,7 +98,8 @@ class Project:
         self.workspace.forget(path, structure=structure)
         stale = {path, *self._modules, *self._units} if structure else self._dependents(path)
         dropped: list[Module] = []
-        self._parts.forget(stale if structure else stale - {path})
+        is_edit = not structure and path in self.workspace.overlays
+        self._parts.forget(stale - {path} if is_edit else stale)
         for name in stale:
             module = self._modules.pop(name, None)
             self._units.pop(name, None)

@@ -216,6 +216,23 @@ def test_a_finding_that_moves_takes_its_lines_along(folder: Path) -> None:
     assert any("line 1" in item.message for item in after[0])
 
 
+def test_fixes_follow_the_line_endings_of_the_file(folder: Path) -> None:
+    text = HEAD + BLOCKS[1] + BLOCKS[2] + BLOCKS[3] + BLOCKS[4]
+    project = Project(folder)
+    for now in (text, text.replace("\n", "\r\n", 1), text.replace("\n", "\r\n")):
+        project.set_text("flow.py", now)
+        assert seen(project) == fresh(folder, now)
+
+
+def test_a_file_that_an_editor_lets_go_of_is_looked_at_on_disk(folder: Path) -> None:
+    project = Project(folder)
+    on_disk = fresh(folder, HEAD + BLOCKS[1] + BLOCKS[4])
+    project.set_text("flow.py", HEAD + BLOCKS[4] + BLOCKS[1] + BLOCKS[6])
+    assert seen(project) != on_disk
+    project.set_text("flow.py", None)
+    assert seen(project) == on_disk
+
+
 def test_a_module_that_others_import_sees_what_they_do(folder: Path) -> None:
     text = HEAD + BLOCKS[2] + BLOCKS[3] + BLOCKS[0] + BLOCKS[4] + BLOCKS[8]
     project = Project(folder)

@@ -104,13 +104,13 @@ def groups(blocks: list[Block]) -> tuple[list[Block], list[list[Block]]] | None:
     zones: set[str] = set().union(*(facts_of(b).binds for b in shared if facts_of(b).has_zones))
     if any(left.last >= right.first for left, right in pairwise(blocks)):
         return None
-    binders: dict[str, list[int]] = {}
+    binders: dict[str, int] = {}  # one of the statements that bind a name: they all meet there
     for index, block in enumerate(others):
         facts = facts_of(block)
         if facts.kind == ODD or (facts.kind != GROUPED and _is_delicate(facts, zones)):
             return None
         for name in facts.binds:
-            binders.setdefault(name, []).append(index)
+            binders.setdefault(name, index)
     if not fixed.isdisjoint(binders):
         return None
     leaders = _joined([(facts_of(block).binds | facts_of(block).mentions) for block in others], binders)
@@ -127,15 +127,14 @@ def _is_delicate(facts: Facts, zones: set[str]) -> bool:
     return bool(zones) and (facts.kind == LOOSE or not zones.isdisjoint(facts.mentions))
 
 
-def _joined(names: list[set[str]], binders: dict[str, list[int]]) -> list[int]:
+def _joined(names: list[set[str]], binders: dict[str, int]) -> list[int]:
     leaders = list(range(len(names)))
     known = binders.keys()
     for index, own in enumerate(names):
         for name in own & known:
-            for other in binders[name]:
-                left, right = _leader(leaders, index), _leader(leaders, other)
-                if left != right:
-                    leaders[max(left, right)] = min(left, right)
+            left, right = _leader(leaders, index), _leader(leaders, binders[name])
+            if left != right:
+                leaders[max(left, right)] = min(left, right)
     return leaders
 
 
