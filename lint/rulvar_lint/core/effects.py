@@ -48,7 +48,9 @@ MAX_CHAIN: Final = 12
 
 def in_order(causes: Iterable[Cause] | None) -> list[Cause]:
     """Causes in an order that is the same in every process; of several at one place, the one that says most first."""
-    return sorted(causes or (), key=_rank)
+    if not causes:
+        return []
+    return sorted(causes, key=_rank) if len(causes) > 1 else list(causes)
 
 
 def _rank(cause: Cause) -> tuple[str, int, int, str, int, str]:
