@@ -47,16 +47,12 @@ def key_of(argv: list[str]) -> str:
     """A name for this command in this folder, with this version of the lint."""
     here = os.path.realpath(os.getcwd())
     colour = (os.environ.get("NO_COLOR"), os.environ.get("FORCE_COLOR"), sys.stdout.isatty())
-    from hashlib import blake2b
-
     text = json.dumps([argv, here, colour, sys.version_info[:2], rules_stamp()])
-    return blake2b(text.encode(), digest_size=10).hexdigest()
+    return _digest(text, 10)
 
 
 def rules_stamp() -> str:
     """Changes whenever a file of the lint does."""
-    from hashlib import blake2b
-
     base = os.path.dirname(os.path.abspath(__file__))
     stamps = []
     for folder in ("", "core", os.path.join("core", "libraries"), "rules", "cli", "reporters"):
@@ -68,7 +64,15 @@ def rules_stamp() -> str:
                         stamps.append(f"{folder}/{entry.name}:{stat.st_mtime_ns}:{stat.st_size}")
         except OSError:
             continue
-    return blake2b("\n".join(sorted(stamps)).encode(), digest_size=8).hexdigest()
+    return _digest("\n".join(sorted(stamps)), 8)
+
+
+def _digest(text: str, size: int) -> str:
+    try:
+        from _blake2 import blake2b  # hashlib loads OpenSSL, which takes longer than all the rest
+    except ImportError:
+        from hashlib import blake2b
+    return blake2b(text.encode(), digest_size=size).hexdigest()
 
 
 def _folders(argv: list[str]) -> Iterable[str]:

@@ -4,7 +4,7 @@ leads to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,7 +46,7 @@ class Cause:
 MAX_CHAIN: Final = 12
 
 
-def in_order(causes: Iterable[Cause] | None) -> list[Cause]:
+def in_order(causes: Collection[Cause] | None) -> list[Cause]:
     """Causes in an order that is the same in every process; of several at one place, the one that says most first."""
     if not causes:
         return []
