@@ -98,6 +98,10 @@ class Workspace:
             return named_place(self.project.store, self.project.root, what, self._check_owner)
         return None
 
+    def configured_place(self) -> Place:
+        """Return the store that is named, or the folder where runs are kept otherwise."""
+        return self._named_place() or self._default_place()
+
     def _default_place(self) -> Place:
         hint = "pass --store, or set store in [tool.rulvar]"
         return FolderPlace(self.project.root / DEFAULT_STORE, hint)
@@ -275,8 +279,10 @@ class Workspace:
             return engine.workflow_of(name)
         except ConfigError:
             known = ", ".join(map(repr, sorted(self.registered))) or "none"
+            near = difflib.get_close_matches(name, self.registered, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; registered: {known}."
             raise ConfigError(
-                f"no workflow named {name!r}; registered: {known}. Name its code (module:name or path/to/file.py:name), "
+                f"no workflow named {name!r}{hint} Name its code (module:name or path/to/file.py:name), "
                 "or list it in [tool.rulvar] workflows",
                 data={"field": "workflow"},
             ) from None
@@ -316,8 +322,9 @@ class Workspace:
 
 
 def _compiled(value: Any) -> Any:
-    """Return the workflow that a state machine's class is compiled to; anything else as it is."""
-    return getattr(value, "__workflow__", value) if isinstance(value, type) else value
+    """Return the workflow that an agent or a state machine's class runs as; anything else as it is."""
+    runs_as = isinstance(value, type) or hasattr(type(value), "__workflow__")
+    return getattr(value, "__workflow__", value) if runs_as else value
 
 
 def _option_problem(error: TypeError) -> str:

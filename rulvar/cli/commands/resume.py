@@ -69,18 +69,11 @@ async def _resume(options: argparse.Namespace, terminal: Terminal) -> int:
             workflow = workspace.workflow_of_run(options.workflow, meta, engine)
             given = run_args(options, workflow.args and workflow.args.json)
             args = await recall_args(engine.transcripts, options.run, meta, given)
-            handle = engine.resume(
-                options.run,
-                workflow,
-                args=args,
-                dry_run=options.dry_run,
-                invalidate=invalidate,
-                budget_usd=options.budget,
-                deadline_at=deadline,
-            )
+            more = {"invalidate": invalidate, "budget_usd": options.budget, "deadline_at": deadline}
             report: Report | ReplayReport
             if options.dry_run:
-                report = await replayed(handle, workflow.name)
+                report = await replayed(engine, options.run, workflow, args, **more)
             else:
+                handle = engine.resume(options.run, workflow, args=args, **more)
                 report = await finish(engine, handle, workflow, args, options, terminal, deadline_at=deadline)
     return report.tell(terminal)

@@ -13,10 +13,12 @@ from rulvar.cli.arguments import add_config, add_json, add_store
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
+from rulvar.cli.hints import near_verb
 from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Terminal
+from rulvar.cli.verbs import VERBS
 from rulvar.cli.workspace import Workspace
-from rulvar.errors import ConfigError
+from rulvar.errors import ConfigError, RunNotFoundError
 from rulvar.machines.report import describe_run, prompt_of, read_run, record_run
 from rulvar.machines.view import RunView
 
@@ -43,7 +45,13 @@ async def _show(options: argparse.Namespace, terminal: Terminal) -> int:
 
 async def _show_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) -> int:
     store = runs.journal
-    await journal_of(store, options.run)
+    try:
+        await journal_of(store, options.run)
+    except RunNotFoundError as error:
+        near = near_verb(options.run, VERBS, "runs")
+        if near is None or near == "runs" or "did you mean" in error.message:
+            raise
+        raise RunNotFoundError(f"{error.message}; or did you mean 'rulvar {near}'?", data=error.data) from None
     if options.tools is not None and options.record is None:
         raise ConfigError("--tools without --record: there is nothing that it could choose from")
     if options.record is not None:

@@ -73,10 +73,10 @@ def test_every_verb_has_help_and_takes_json(look: Rulvar, verb: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["rnu"], "did you mean 'run'?"),
+        (["rnu"], "did you mean 'rulvar run'?"),
         (["zzz"], "see rulvar --help"),
         (["runs"], "the following arguments are required: RUN (see rulvar runs --help)"),
-        (["cassette", "shwo"], "did you mean 'show'?"),
+        (["cassette", "shwo"], "did you mean 'rulvar cassette show'?"),
         (["inspect"], "the following arguments are required: RUN (see rulvar inspect --help)"),
         (["runs", "ls", "extra"], "unrecognized arguments: extra"),
         (["inspect", "r1", "--seq", "x"], "--seq"),
