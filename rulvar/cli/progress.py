@@ -155,7 +155,7 @@ _LINES: Mapping[str, Callable[[Mapping[str, Any]], list[Part]]] = {
     "approval:pending": lambda event: [f"waiting for approval of tool {event.get('toolName')}"],
     "child:end": _child_end,
     "determinism:warning": _determinism,
-    "external:waiting": lambda event: [f"waiting for {event.get('key')}"],
+    "external:waiting": lambda event: [f"waiting for {', '.join(event.get('transitions') or [event.get('key')])}"],
     "log": _log,
     "phase:start": lambda event: [(f"phase {event.get('phase')}", "bold")],
     "tool:end": _tool_end,

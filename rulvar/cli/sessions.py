@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rulvar.cli.answers import ask_pending
+from rulvar.cli.asking import ask_pending
 from rulvar.cli.driving import drive
 from rulvar.cli.outcomes import exit_code, outcome_document, preview_document, show_outcome
 from rulvar.cli.questions import Questions, questions_of

@@ -14,6 +14,7 @@ from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
 from rulvar.cli.hints import near_verb
+from rulvar.cli.machine_questions import question_of
 from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.verbs import VERBS
@@ -75,6 +76,12 @@ async def _show_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) 
     else:
         for line in describe_run(view):
             terminal.out(line)
+        if not (prompt := prompt_of(view)) or prompt.widget is None:  # otherwise it has been told
+            for node in view.open_tree():
+                question = question_of(node) if node.waits and node.place is not None else None
+                if question is not None:
+                    terminal.out(f"{node.workflow} asks:")
+                    terminal.out_block(question, "  ")
     return OK
 
 

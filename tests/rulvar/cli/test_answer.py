@@ -189,7 +189,7 @@ def test_an_approval_is_shown_with_what_its_tool_would_be_called_with(
 def test_what_is_proposed_looks_for_the_run_where_it_is(rulvar: Any, name: str | None, shown: str) -> None:
     at = () if name is None else ("--store", name)
     begun = rulvar("run", "flows.py:release", "--arg", "version=1", "--run-id", "r1", *at)
-    told = f"  answer   rulvar answer r1 KEY VALUE{shown}, then rulvar resume r1"
+    told = f"  answer   rulvar answer r1 gate VALUE{shown}, then rulvar resume r1"
     assert begun.out.endswith(f"{told} flows.py:release{shown}\n")
     assert rulvar("answer", "r1", *at).out.endswith(f"{told}{shown}\n")
     answered = rulvar("answer", "r1", "gate", '{"approved": true}', *at)

@@ -33,7 +33,7 @@ def test_a_run_that_waits_exits_3_and_tells_how_to_answer(rulvar: Rulvar) -> Non
     assert done.code == 3
     assert "waits for gate" in done.out
     assert "Ship it?" in done.out
-    assert "rulvar answer r1 KEY VALUE" in done.out
+    assert "rulvar answer r1 gate VALUE" in done.out
 
 
 def test_json_is_one_document_and_nothing_else_whatever_user_code_prints(
