@@ -15,6 +15,9 @@ from rulvar.contracts.outcome import Pending
 from rulvar.errors import ConfigError
 
 
+ONE_FIELD = {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}, "why": {}}}
+
+
 @pytest.mark.parametrize(
     ("text", "schema", "value"),
     [
@@ -32,6 +35,12 @@ from rulvar.errors import ConfigError
         ("1", {"enum": ["1", "2"]}, "1"),
         ("1", {"enum": [1, 2]}, 1),
         ("x", True, "x"),
+        ("yes", ONE_FIELD, {"ok": True}),
+        ('{"ok": false}', ONE_FIELD, {"ok": False}),
+        ("maybe", ONE_FIELD, {"ok": "maybe"}),
+        ("3", {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}, {"text": "3"}),
+        ("3", {"type": "object", "properties": {"a": {}, "b": {}}}, 3),
+        ("yes", {"$ref": "#/$defs/Ok", "$defs": {"Ok": {"type": "boolean"}}}, True),
     ],
 )
 def test_a_typed_text_becomes_the_value_that_is_meant(text: str, schema: Any, value: Any) -> None:
