@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rulvar.cli.ignoring import ignored_by_git
 from rulvar.cli.project import DEFAULT_STORE, Project, find_project
 from rulvar.cli.references import is_reference, load_module, load_reference, located
 from rulvar.cli.stores import (
@@ -84,10 +85,11 @@ class Workspace:
         place = place or self._default_place()
         with contextlib.redirect_stdout(sys.stderr):
             store = place.open_to_write() if writes else place.open_existing(repair=False)
-        try:
-            yield Runs(store, transcripts_beside(store), name_of_store(store))
-        finally:
-            await close_store(store)
+        with ignored_by_git(place if writes else None):
+            try:
+                yield Runs(store, transcripts_beside(store), name_of_store(store))
+            finally:
+                await close_store(store)
 
     def _named_place(self) -> Place | None:
         """Return the store that the command line or the configuration names."""
@@ -149,8 +151,9 @@ class Workspace:
             place = place or self._default_place()
             store = place.open_to_write() if starts else place.open_existing(repair=writes)
             engine.store, engine.transcripts = store, transcripts_beside(store)
-        async with engine:
-            yield engine
+        with ignored_by_git(place if starts else None):
+            async with engine:
+                yield engine
 
     async def _make_engine(self) -> Engine:
         from rulvar.engine.engine import Engine
