@@ -54,9 +54,15 @@ def near_verb(word: str, verbs: Iterable[Verb], group: str = "") -> str | None:
     Args:
         group: only verbs of this group.
     """
-    names = [verb.name for verb in verbs if not group or verb.name == group or verb.name.startswith(f"{group} ")]
+    names = [
+        verb.name for verb in verbs if not group or verb.name == group or verb.name.startswith(f"{group} ")
+    ]
     by_tail = {name.rpartition(" ")[2]: name for name in reversed(names)}
-    others = {other: name for other, name in _OTHER_WORDS.items() if name in names and (not group or other not in by_tail)}
+    others = {
+        other: name
+        for other, name in _OTHER_WORDS.items()
+        if name in names and (not group or other not in by_tail)
+    }
     known = {**by_tail, **others, **{name: name for name in names}}
     near = difflib.get_close_matches(word, known, 1)
     return known[near[0]] if near else None

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["asked_together", "question_of", "with_questions"]
 
 
-def with_questions(
-    pending: Sequence[Pending], entries: Iterable[JournalEntry], run_id: str
-) -> list[Pending]:
+def with_questions(pending: Sequence[Pending], entries: Iterable[JournalEntry], run_id: str) -> list[Pending]:
     """Return waits with what a person is asked: a machine's wait gets the documents at its place as its prompt."""
     nodes = _nodes(entries, run_id) if any(way.transition is not None for way in pending) else {}
     return [
-        way if way.prompt is not None or way.key not in nodes else replace(way, prompt=question_of(nodes[way.key]))
+        way
+        if way.prompt is not None or way.key not in nodes
+        else replace(way, prompt=question_of(nodes[way.key]))
         for way in pending
     ]
 
@@ -47,7 +47,9 @@ def asked_together(
     groups: dict[int, list[Pending]] = {}
     for way in asked:
         node = nodes.get(way.key)
-        waits_for_child = node is not None and any(child.waits for item in node.children for child in item.open_tree())
+        waits_for_child = node is not None and any(
+            child.waits for item in node.children for child in item.open_tree()
+        )
         if way.prompt is not None or not waits_for_child:
             groups.setdefault(way.entry_ref, []).append(way)
     return list(groups.values())

@@ -98,7 +98,9 @@ def show_error(terminal: Terminal, outcome: Outcome) -> None:
     """Write what ended a run, and the line of the workflow that raised it."""
     if outcome.error is not None:
         code = "" if outcome.error.code == "error" else outcome.error.code  # the label says as much
-        terminal.out("  error    ", (code, "red"), f"  {outcome.error.message}" if code else outcome.error.message)
+        terminal.out(
+            "  error    ", (code, "red"), f"  {outcome.error.message}" if code else outcome.error.message
+        )
         if outcome.raised is not None:
             terminal.out(f"  raised   {outcome.raised}")
 

@@ -122,7 +122,9 @@ class Progress:
 
 def _name(event: Mapping[str, Any]) -> str:
     """Return what a call is called: as its author did, else after its agent, else after its model."""
-    return str(event.get("label") or event.get("agentType") or event.get("workflow") or event.get("model") or "call")
+    return str(
+        event.get("label") or event.get("agentType") or event.get("workflow") or event.get("model") or "call"
+    )
 
 
 def _agent_end(event: Mapping[str, Any], name: str) -> list[Part]:

@@ -96,7 +96,9 @@ def _split(text: str) -> tuple[str, str]:
 def _load_file(source: str, root: Path, what: str) -> ModuleType:
     path = next((place for place in (Path(source), root / source) if place.is_file()), None)
     if path is None:
-        kind = "is a folder; name a file" if Path(source).is_dir() else f"no such file{_near_file(source, root)}"
+        kind = (
+            "is a folder; name a file" if Path(source).is_dir() else f"no such file{_near_file(source, root)}"
+        )
         raise ConfigError(located(what, f"{source}: {kind}"), data={"field": what, "file": source})
     path = path.resolve()
     for module in list(sys.modules.values()):

@@ -60,7 +60,10 @@ def wanted_args(workflow: Workflow[Any], args: Any) -> tuple[Any, str | None]:
             workflow, f"needs {_listed(missing)}: {_how(missing)} ({place} reads it){_meant(unread, missing)}"
         )
     if unread:
-        return args, f"workflow {workflow.name!r} does not read {_listed(unread)}{_it_takes(unread, reads.known or ())}"
+        return (
+            args,
+            f"workflow {workflow.name!r} does not read {_listed(unread)}{_it_takes(unread, reads.known or ())}",
+        )
     return args, None
 
 
@@ -222,8 +225,15 @@ def _key_and_holder(node: ast.AST) -> tuple[str, ast.Name | None]:
     match node:
         case (
             ast.Subscript(value=ast.Name() as held, slice=ast.Constant(value=str(key)), ctx=ast.Load())
-            | ast.Call(func=ast.Attribute(value=ast.Name() as held, attr="get"), args=[ast.Constant(value=str(key)), *_])
-            | ast.Compare(left=ast.Constant(value=str(key)), ops=[ast.In() | ast.NotIn()], comparators=[ast.Name() as held])
+            | ast.Call(
+                func=ast.Attribute(value=ast.Name() as held, attr="get"),
+                args=[ast.Constant(value=str(key)), *_],
+            )
+            | ast.Compare(
+                left=ast.Constant(value=str(key)),
+                ops=[ast.In() | ast.NotIn()],
+                comparators=[ast.Name() as held],
+            )
         ):
             return key, held
     return "", None

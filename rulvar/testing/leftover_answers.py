@@ -17,7 +17,9 @@ class UnusedAnswerWarning(UserWarning):
     """An answer was scripted, and the run never asked for it."""
 
 
-def check_answers(answers: Answers, outcome: Outcome, known: Collection[str], *, is_machine: bool) -> list[str]:
+def check_answers(
+    answers: Answers, outcome: Outcome, known: Collection[str], *, is_machine: bool
+) -> list[str]:
     """Return what to warn of, once a run has gone as far as it does.
 
     A name that no machine of the run has is a typing error. What a plain workflow may ask for is known
@@ -54,4 +56,8 @@ def warn_of(problems: list[str], stacklevel: int) -> None:
 def _near(name: str, asked: list[str], known: Collection[str]) -> str:
     near = difflib.get_close_matches(name, [*asked, *known], 1)
     hint = f"; did you mean {near[0]!r}?" if near and near[0] != name else ""
-    return f"{hint} It asked for {', '.join(map(repr, asked))}" if asked else f"{hint or ';'} It asked for nothing"
+    return (
+        f"{hint} It asked for {', '.join(map(repr, asked))}"
+        if asked
+        else f"{hint or ';'} It asked for nothing"
+    )

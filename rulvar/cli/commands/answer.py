@@ -67,7 +67,9 @@ async def _answer_in(runs: Runs, options: argparse.Namespace, terminal: Terminal
         )
     pending = find_way(key or "", waits, f"run {options.run!r}")
     await engine.resolve_external(options.run, pending.key, answer_value(text, pending))
-    left = [item for item in waits if item.entry_ref != pending.entry_ref]  # a park's other ways are closed with it
+    left = [
+        item for item in waits if item.entry_ref != pending.entry_ref
+    ]  # a park's other ways are closed with it
     if terminal.json_output:
         document = {"runId": options.run, "key": key, "answered": True}
         terminal.document(
@@ -76,7 +78,9 @@ async def _answer_in(runs: Runs, options: argparse.Namespace, terminal: Terminal
         return OK
     terminal.out(("answered", "green"), f" {key}")
     if left:
-        terminal.out(f"  still waits for {', '.join(dict.fromkeys(item.transition or item.key for item in left))}")
+        terminal.out(
+            f"  still waits for {', '.join(dict.fromkeys(item.transition or item.key for item in left))}"
+        )
     terminal.out(
         f"  next     {'a worker goes on with it' if has_workers else f'rulvar resume {options.run}{options_again(options)}'}"
     )

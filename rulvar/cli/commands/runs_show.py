@@ -57,7 +57,9 @@ async def _show_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) 
         near = near_verb(options.run, VERBS, "runs")
         if near is None or near == "runs" or "did you mean" in error.message:
             raise
-        raise RunNotFoundError(f"{error.message}; or did you mean 'rulvar {near}'?", data=error.data) from None
+        raise RunNotFoundError(
+            f"{error.message}; or did you mean 'rulvar {near}'?", data=error.data
+        ) from None
     if options.tools is not None and options.record is None:
         raise ConfigError("--tools without --record: there is nothing that it could choose from")
     if options.record is not None:
@@ -92,7 +94,9 @@ def _document(view: RunView, meta: RunMeta) -> dict[str, Any]:
 
 
 def _node(view: RunView, meta: RunMeta | None = None) -> dict[str, Any]:
-    waits = view.waits if view.place is None else [replace(way, prompt=question_of(view)) for way in view.waits]
+    waits = (
+        view.waits if view.place is None else [replace(way, prompt=question_of(view)) for way in view.waits]
+    )
     return {
         "runId": view.run_id,
         "workflow": view.workflow,

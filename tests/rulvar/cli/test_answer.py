@@ -14,7 +14,6 @@ from rulvar.cli.questions import options_again
 from rulvar.contracts.outcome import Pending
 from rulvar.errors import ConfigError
 
-
 ONE_FIELD = {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}, "why": {}}}
 
 
@@ -38,7 +37,11 @@ ONE_FIELD = {"type": "object", "required": ["ok"], "properties": {"ok": {"type":
         ("yes", ONE_FIELD, {"ok": True}),
         ('{"ok": false}', ONE_FIELD, {"ok": False}),
         ("maybe", ONE_FIELD, {"ok": "maybe"}),
-        ("3", {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}, {"text": "3"}),
+        (
+            "3",
+            {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}},
+            {"text": "3"},
+        ),
         ("3", {"type": "object", "properties": {"a": {}, "b": {}}}, 3),
         ("yes", {"$ref": "#/$defs/Ok", "$defs": {"Ok": {"type": "boolean"}}}, True),
     ],

@@ -107,7 +107,9 @@ def test_a_command_that_lacks_a_run_names_the_latest(look: Rulvar, store: Any) -
         assert "the latest: r1 (release, suspended); rulvar runs ls lists all" in look(*words).err
 
 
-@pytest.mark.parametrize(("typed", "named"), [("01J8", "'01J8ZZZ' or '01J8AAA'"), ("realese-7", "'release-7'")])
+@pytest.mark.parametrize(
+    ("typed", "named"), [("01J8", "'01J8ZZZ' or '01J8AAA'"), ("realese-7", "'release-7'")]
+)
 def test_a_run_that_is_not_there_is_met_with_those_that_come_near(
     look: Rulvar, store: Any, typed: str, named: str
 ) -> None:
