@@ -64,10 +64,7 @@ def _introduce(ways: Sequence[Pending], inputs: Mapping[int, Any], terminal: Ter
         terminal.say_block(str(first.prompt), "  ")
     if first.entry_ref in inputs:
         terminal.say_block(json.dumps(inputs[first.entry_ref], ensure_ascii=False, indent=2), "  ")
-    if len(ways) == 1:
-        wanted = expectation(first)
-    else:
-        wanted = "one of " + ", ".join(_way_text(way) for way in ways)
+    wanted = expectation(first) if len(ways) == 1 else "one of " + ", ".join(_way_text(way) for way in ways)
     terminal.say((f"  {wanted}; {_LEAVE}", "dim"))
 
 
