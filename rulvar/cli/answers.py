@@ -14,7 +14,7 @@ from rulvar.errors import ConfigError, SchemaError
 if TYPE_CHECKING:
     from rulvar.contracts.outcome import Pending
 
-__all__ = ["answer_value", "expectation", "is_approval", "sole_field"]
+__all__ = ["answer_value", "expectation", "inlined", "is_approval", "sole_field"]
 
 _YES = frozenset({"y", "yes", "true"})
 _NO = frozenset({"n", "no", "false"})
@@ -51,7 +51,7 @@ def answer_value(text: str, pending: Pending) -> Any:
         return json_argument(text, "value")
     if pending.transition is not None and pending.schema is None:
         return _firing(text, pending.transition)
-    schema = _inlined(pending.schema)
+    schema = inlined(pending.schema)
     field = sole_field(schema)
     if field is not None and not text.lstrip().startswith(("{", "[")):
         return {field: _fitting(text, schema["properties"][field])}
@@ -67,7 +67,7 @@ def sole_field(schema: Mapping[str, Any]) -> str | None:
     return names[0] if len(names) == 1 and names[0] in properties else None
 
 
-def _inlined(schema: Any) -> Mapping[str, Any]:
+def inlined(schema: Any) -> Mapping[str, Any]:
     """Return a schema without references; an empty one where there is none."""
     try:
         inlined = canonical_schema(schema)
@@ -113,7 +113,7 @@ def expectation(item: Pending) -> str:
         return "yes to go on, or JSON"
     if not isinstance(item.schema, Mapping):
         return "JSON, or a text"
-    schema = _inlined(item.schema)
+    schema = inlined(item.schema)
     field = sole_field(schema)
     if field is not None:
         return f"{_kind_of(schema['properties'][field])} ({field})"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rulvar.cli.answers import inlined
 from rulvar.cli.machine_questions import with_questions
 from rulvar.cli.terminal import Terminal
 
@@ -60,7 +61,8 @@ class Questions:
                 told = json.dumps(self.inputs[item.entry_ref], ensure_ascii=False)
                 terminal.out(f"    input  {told}")
             if item.schema is not None:
-                terminal.out(f"    schema {json.dumps(item.schema, ensure_ascii=False)}")
+                schema = inlined(item.schema) if isinstance(item.schema, dict) else item.schema
+                terminal.out(f"    schema {json.dumps(schema, ensure_ascii=False)}")
         if self.pending:
             run = f"{self.run_id}{self.code}{self.options}"
             key = shlex.quote(self._name(self.pending[0])) if len(self.pending) == 1 else "KEY"

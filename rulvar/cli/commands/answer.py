@@ -76,7 +76,7 @@ async def _answer_in(runs: Runs, options: argparse.Namespace, terminal: Terminal
             {**document, "pending": questions_of(options.run, left, entries, options).to_wire()}
         )
         return OK
-    terminal.out(("answered", "green"), f" {key}")
+    terminal.out(("answered", "green"), f" {pending.transition or pending.key}")
     if left:
         terminal.out(
             f"  still waits for {', '.join(dict.fromkeys(item.transition or item.key for item in left))}"
