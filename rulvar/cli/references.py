@@ -188,5 +188,13 @@ def _names_in(module: ModuleType) -> str:
     workflow = getattr(kind, "Workflow", None)
     if workflow is None:
         return ""
-    names = sorted(name for name, value in vars(module).items() if isinstance(value, workflow))
+    names = sorted(name for name, value in vars(module).items() if _runs(value, workflow))
     return f"; workflows there: {', '.join(names)}" if names else "; there is no workflow in it"
+
+
+def _runs(value: Any, workflow: type) -> bool:
+    """Whether something is a workflow, or runs as one: an agent, a state machine's class."""
+    try:
+        return isinstance(value, workflow) or isinstance(getattr(value, "__workflow__", None), workflow)
+    except Exception:  # whatever a module holds may answer in any way
+        return False

@@ -326,8 +326,13 @@ class Workspace:
 
 def _compiled(value: Any) -> Any:
     """Return the workflow that an agent or a state machine's class runs as; anything else as it is."""
-    runs_as = isinstance(value, type) or hasattr(type(value), "__workflow__")
-    return getattr(value, "__workflow__", value) if runs_as else value
+    from rulvar.engine.workflow import Workflow
+
+    try:
+        found = getattr(value, "__workflow__", None)
+    except Exception:  # whatever a module holds may answer in any way
+        return value
+    return found if isinstance(found, Workflow) else value
 
 
 def _option_problem(error: TypeError) -> str:

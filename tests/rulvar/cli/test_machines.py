@@ -268,3 +268,31 @@ def test_no_never_fires_a_transition_that_takes_no_value(rulvar: Any, machines: 
     assert answered.code == 0
     assert "still waits" not in answered.out
     assert rulvar("resume", "r", "machines.py:Choose", "--json").json["result"] == {"went": "left"}
+
+
+AGENTS = """
+    from rulvar import Agent
+    from rulvar.testing import final, scripted_model
+
+    clerk = Agent(id="clerk", model=scripted_model([final("It has shipped.")]))
+
+    class Odd:
+        def __getattr__(self, name):
+            raise RuntimeError(f"no {name}")
+
+    odd = Odd()
+"""
+
+
+def test_an_agent_is_run_by_its_name_as_a_workflow_is(rulvar: Any, project: Path) -> None:
+    (project / "agents.py").write_text(textwrap.dedent(AGENTS))
+    done = rulvar("run", "agents.py:clerk", "--args", '"Where is it?"', "--run-id", "r", "--json")
+    assert (done.code, done.json["workflow"], done.json["value"]) == (0, "agent:clerk", "It has shipped.")
+    assert rulvar("replay", "r", "agents.py:clerk", "--json").json["status"] == "ok"
+    assert "did you mean 'clerk'?" in rulvar("run", "agents.py:cleark").err
+    assert "agents.py:odd is no workflow but an Odd" in rulvar("run", "agents.py:odd").err
+    assert "; workflows there: clerk" in rulvar("run", "agents.py:nothing_like_it").err
+
+
+def test_machines_are_among_the_workflows_of_a_file(rulvar: Any, machines: Any) -> None:
+    assert "workflows there: AskName, AskUser, Broken, Choose" in rulvar("run", "machines.py:zzz").err
