@@ -156,7 +156,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Let a failure show the user's line; rulvar's frames are shown with --full-trace or a debugger."""
-    if call.excinfo is None or item.config.getoption("fulltrace") or item.config.getoption("usepdb"):
+    asked = item.config.getoption
+    if call.excinfo is None or asked("fulltrace", False) or asked("usepdb", False):
         return
     if "rulvar.errors" in sys.modules:
         from rulvar.testing.pytest_frames import hide_frames
