@@ -102,7 +102,7 @@ class RunProgress:
 
     def _agent_start(self, event: Event) -> None:
         if not event.replayed:
-            name = str(event.get("agentType") or "agent")
+            name = str(event.get("label") or event.get("agentType") or "agent")
             self.under_way[event.span_id] = Work(name, str(event["model"]), self.clock())
 
     def _agent_end(self, event: Event) -> None:
@@ -232,7 +232,7 @@ class _View:
 def _headline(run: RunProgress) -> Text:
     line = _text(f"{run.workflow or run.run_id} ", "bold")
     line.append_text(_text(run.status, _STYLES.get(run.status, "red")))
-    if run.error:
+    if run.error and run.error != run.status:
         line.append_text(_text(f" ({run.error})", "red"))
     if run.phase and run.ended is None:
         line.append_text(_text(f", {run.phase}"))

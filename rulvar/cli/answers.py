@@ -1,29 +1,31 @@
-"""Answers to what a run waits for: how a typed text becomes a value, and asking for it on a terminal."""
+"""Answers to what a run waits for: how a typed text becomes a value, and what may be typed."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.arguments import json_argument, loose_value
-from rulvar.cli.driving import interruptible
 from rulvar.cli.printable import clip
-from rulvar.cli.terminal import Terminal
-from rulvar.errors import ConfigError, ResolutionError
+from rulvar.contracts.schema import canonical_schema
+from rulvar.errors import ConfigError, SchemaError
 
 if TYPE_CHECKING:
     from rulvar.contracts.outcome import Pending
-    from rulvar.engine.engine import Engine
 
-__all__ = ["answer_value", "ask_pending", "is_approval"]
+__all__ = ["answer_value", "expectation", "inlined", "is_approval", "sole_field"]
 
 _YES = frozenset({"y", "yes", "true"})
 _NO = frozenset({"n", "no", "false"})
 _MOST_CHOICES = 20
 _LONGEST_SHOWN = 60
+_KINDS: Mapping[str, str] = {
+    "string": "a text",
+    "boolean": "yes or no",
+    "number": "a number",
+    "integer": "a whole number",
+}
 
 
 def is_approval(key: str) -> bool:
@@ -35,18 +37,48 @@ def answer_value(text: str, pending: Pending) -> Any:
     """Return the value that a typed text means for a wait.
 
     ``@FILE`` and ``-`` are read as JSON. A wait for a text takes the text, one for a yes or no takes
-    ``yes`` and ``no``, an approval takes ``allow`` and ``deny [reason]`` and nothing else; else JSON is
-    read as JSON, and what is no JSON is a text.
+    ``yes`` and ``no``, one for an object with one field takes that field's value, an approval takes
+    ``allow`` and ``deny [reason]`` and nothing else, and a transition that takes no value takes ``yes``
+    or its name; else JSON is read as JSON, and what is no JSON is a text.
 
     Raises:
-        ConfigError: a file cannot be read, or the text is no answer to an approval.
+        ConfigError: a file cannot be read, or the text is no answer to an approval or a transition.
     """
     is_reference = text == "-" or text.startswith("@")
     if is_approval(pending.key):
         return _decision(json_argument(text, "value")) if is_reference else _approval(text)
     if is_reference:
         return json_argument(text, "value")
-    schema = pending.schema if isinstance(pending.schema, Mapping) else {}
+    if pending.transition is not None and pending.schema is None:
+        return _firing(text, pending.transition)
+    schema = inlined(pending.schema)
+    field = sole_field(schema)
+    if field is not None and not text.lstrip().startswith(("{", "[")):
+        return {field: _fitting(text, schema["properties"][field])}
+    return _fitting(text, schema)
+
+
+def sole_field(schema: Mapping[str, Any]) -> str | None:
+    """Return the one field that an object must have, or the only one that it can have; None otherwise."""
+    properties, required = schema.get("properties"), schema.get("required") or ()
+    if schema.get("type") != "object" or not isinstance(properties, Mapping):
+        return None
+    names = list(required) or list(properties)
+    return names[0] if len(names) == 1 and names[0] in properties else None
+
+
+def inlined(schema: Any) -> Mapping[str, Any]:
+    """Return a schema without references; an empty one where there is none."""
+    try:
+        inlined = canonical_schema(schema)
+    except SchemaError:  # recursive, most often
+        inlined = schema
+    return inlined if isinstance(inlined, Mapping) else {}
+
+
+def _fitting(text: str, schema: Any) -> Any:
+    """Return the value that a text means where a schema says what is wanted."""
+    schema = schema if isinstance(schema, Mapping) else {}
     choices = schema.get("enum")
     if isinstance(choices, list) and text in choices:
         return text
@@ -59,62 +91,44 @@ def answer_value(text: str, pending: Pending) -> Any:
     return loose_value(text)
 
 
-async def ask_pending(engine: Engine, run_id: str, pending: Sequence[Pending], terminal: Terminal) -> int:
-    """Ask a person for every wait of a run, and journal the answers; return how many there were.
-
-    A value that a wait refuses is asked for again. An empty line leaves a wait open, the end of input
-    leaves all that are left.
-    """
-    answered = 0
-    for item in pending:
-        await _introduce(engine, run_id, item, terminal)
-        while True:
-            text = _read_line(terminal)
-            if text is None:
-                return answered
-            if not text.strip():
-                terminal.say(("left open", "dim"))
-                break
-            try:
-                await engine.resolve_external(run_id, item.key, answer_value(text, item))
-            except (ResolutionError, ConfigError) as error:
-                terminal.say(("refused  ", "yellow"), error.message)
-                continue
-            answered += 1
-            break
-    return answered
+def _firing(text: str, transition: str) -> Any:
+    """Return what a transition that declares no value is fired with."""
+    word = text.strip()
+    if word.lower() in _YES or word == transition:
+        return None
+    if word.lower() in _NO:
+        raise ConfigError(
+            f"{word!r} does not answer {transition!r}: whatever is sent fires the transition; write yes to do so, "
+            "or leave it open",
+            data={"field": "VALUE"},
+        )
+    return loose_value(text)
 
 
-async def _introduce(engine: Engine, run_id: str, item: Pending, terminal: Terminal) -> None:
-    terminal.say("")
-    terminal.say(("? ", "cyan"), (item.key, "bold"))
-    if item.prompt is not None:
-        terminal.say_block(str(item.prompt), "  ")
-    if is_approval(item.key):
-        entries = await engine.store.load(run_id)
-        asked = next((entry.value for entry in entries if entry.seq == item.entry_ref), None)
-        if isinstance(asked, dict):
-            terminal.say_block(json.dumps(asked.get("input"), ensure_ascii=False, indent=2), "  ")
-    terminal.say((f"  {_expectation(item)}; empty line: leave it open; Ctrl-D: leave all open", "dim"))
-
-
-def _expectation(item: Pending) -> str:
+def expectation(item: Pending) -> str:
+    """Return what may be typed for a wait, in a few words."""
     if is_approval(item.key):
         return "allow, or deny and why"
-    schema = item.schema
-    if not isinstance(schema, Mapping):
+    if item.transition is not None and item.schema is None:
+        return "yes to go on, or JSON"
+    if not isinstance(item.schema, Mapping):
         return "JSON, or a text"
+    schema = inlined(item.schema)
+    field = sole_field(schema)
+    if field is not None:
+        return f"{_kind_of(schema['properties'][field])} ({field})"
+    return _kind_of(schema)
+
+
+def _kind_of(schema: Any) -> str:
+    schema = schema if isinstance(schema, Mapping) else {}
     choices = schema.get("enum")
     if isinstance(choices, list) and len(choices) <= _MOST_CHOICES:
         return "one of " + ", ".join(json.dumps(choice, ensure_ascii=False) for choice in choices)
     kind = schema.get("type")
-    if kind == "string":
-        return "a text"
-    if kind == "boolean":
-        return "yes or no"
-    if kind in ("integer", "number"):
-        return "a number" if kind == "number" else "a whole number"
-    return f"JSON that fits {json.dumps(schema, ensure_ascii=False)}"
+    if isinstance(kind, str) and kind in _KINDS:
+        return _KINDS[kind]
+    return f"JSON that fits {json.dumps(schema, ensure_ascii=False)}" if schema else "JSON, or a text"
 
 
 def _approval(text: str) -> dict[str, str]:
@@ -140,20 +154,3 @@ def _decision(value: Any) -> dict[str, str]:
         'or {"decision": "allow" | "deny", "reason": "..."}; the wait stays open',
         data={"field": "VALUE"},
     )
-
-
-def _read_line(terminal: Terminal) -> str | None:
-    """Read a line; None at the end of input."""
-    with interruptible():
-        try:
-            if terminal.stdout.isatty():
-                with contextlib.suppress(ImportError):
-                    import readline  # noqa: F401  # editing of the line
-                return input("> ")
-            terminal.stderr.write("> ")
-            terminal.stderr.flush()
-            line = sys.stdin.readline()
-            return line.rstrip("\n") if line else None
-        except EOFError:
-            terminal.stderr.write("\n")
-            return None

@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_REQUIRED = "the following arguments are required: "
+_RUNS = ("RUN", "RUN|FILE")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|)")
 
 
@@ -45,13 +47,35 @@ class Parser(argparse.ArgumentParser):
             stream.write(self.format_help())
             stream.flush()
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse words.
+
+        Raises:
+            ConfigError: they are wrong; names the option that comes near to one that there is not.
+        """
+        options, left = self.parse_known_args(args, namespace)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}{self._nearest(left)}")
+        return options
+
+    def _nearest(self, left: Sequence[str]) -> str:
+        from rulvar.cli.hints import did_you_mean, near_options
+
+        near = [name for word in left if word.startswith("-") for name in near_options(word, self)]
+        return "; " + did_you_mean(near, "") if near else ""
+
     def error(self, message: str) -> NoReturn:
         """Refuse a command line.
 
         Raises:
             ConfigError: always.
         """
-        raise ConfigError(f"{message} (see {self.prog} --help)", data={"field": "command line"})
+        hint = ""
+        if message.removeprefix(_REQUIRED).partition(",")[0] in _RUNS:
+            from rulvar.cli.latest import latest_runs
+
+            hint = f"; {latest_runs()}"
+        raise ConfigError(f"{message}{hint} (see {self.prog} --help)", data={"field": "command line"})
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rulvar.cli.hints import did_you_mean, near_run_ids
 from rulvar.cli.stores import name_of_store
 from rulvar.contracts.ids import check_run_id, is_run_id
 from rulvar.errors import RulvarError, RunNotFoundError, StoreError
@@ -101,6 +100,5 @@ async def not_found(store: JournalStore, run_id: str) -> RunNotFoundError:
     if run_id in known:
         message = f"run {run_id!r} in {where} has neither a meta row nor an entry; rulvar runs audit {run_id} says more"
         return RunNotFoundError(message, data={"runId": run_id})
-    near: Sequence[str] = difflib.get_close_matches(run_id, known, 1)
-    hint = f"did you mean {near[0]!r}?" if near else "rulvar runs ls lists them"
+    hint = did_you_mean(near_run_ids(run_id, known), "rulvar runs ls lists them")
     return RunNotFoundError(f"no run {run_id!r} in {where}; {hint}", data={"runId": run_id})

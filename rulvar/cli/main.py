@@ -25,7 +25,7 @@ TRACEBACK = "RULVAR_TRACEBACK"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 ok, 1 failed, 2 usage, 3 waiting for an answer."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = [_as_typed(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     _open_closed_streams()
     try:
         if words[:1] in (["--version"], ["-V"]):
@@ -46,6 +46,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError, ValueError):
             print(f"rulvar: error: stdout: {error.strerror or error}", file=sys.stderr, flush=True)
         return USAGE
+
+
+def _as_typed(word: str) -> str:
+    """Return an argument whose bytes are UTF-8 as text, also where the locale cannot tell."""
+    try:
+        word.encode("utf-8")
+        return word
+    except UnicodeEncodeError:
+        with contextlib.suppress(UnicodeError):
+            return os.fsencode(word).decode("utf-8")
+        return word  # a file's name may be any bytes
 
 
 def _open_closed_streams() -> None:

@@ -97,15 +97,26 @@ def preview_document(preview: Preview) -> dict[str, Any]:
 def show_error(terminal: Terminal, outcome: Outcome) -> None:
     """Write what ended a run, and the line of the workflow that raised it."""
     if outcome.error is not None:
-        terminal.out("  error    ", (outcome.error.code, "red"), f"  {outcome.error.message}")
+        code = "" if outcome.error.code == "error" else outcome.error.code  # the label says as much
+        terminal.out(
+            "  error    ", (code, "red"), f"  {outcome.error.message}" if code else outcome.error.message
+        )
         if outcome.raised is not None:
             terminal.out(f"  raised   {outcome.raised}")
 
 
-def show_outcome(terminal: Terminal, run_id: str, workflow: str, outcome: Outcome) -> None:
-    """Write a run's end in a few lines."""
+def show_outcome(
+    terminal: Terminal, run_id: str, workflow: str, outcome: Outcome, hint: str | None = None
+) -> None:
+    """Write a run's end in a few lines.
+
+    Args:
+        hint: what to do about its error.
+    """
     terminal.out((outcome.status, STATUS_STYLES.get(outcome.status, "")), f"  {workflow}  {run_id}")
     show_error(terminal, outcome)
+    if hint is not None:
+        terminal.out(f"  hint     {hint}")
     if outcome.status == "ok":
         show_value(terminal, outcome.value)
     usage = outcome.usage.to_wire()

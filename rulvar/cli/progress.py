@@ -42,7 +42,9 @@ class Progress:
         self._calls = 0
         self._served = 0
         self._spent = 0.0
-        self._running: dict[str, str] = {}
+        self._paid = 0.0
+        self._told: set[str] = set()
+        self._running: dict[str, tuple[str, float]] = {}
         self._frame = 0
         self._ticker: asyncio.Task[None] | None = None
         self._stop: Callable[[], None] | None = None
@@ -75,88 +77,107 @@ class Progress:
 
     def _draw(self) -> None:
         self._frame += 1
+        now = time.monotonic()
         parts: list[Part] = [
             (_FRAMES[self._frame % len(_FRAMES)], "cyan"),
-            f" {count_text(self._calls, 'call')}",
+            f" {seconds_text(now - self._started)}",
         ]
-        if self._served:
-            parts.append(f", {self._served} served from the journal")
         if self._spent:
-            parts.append(f", {usd_text(self._spent)}")
-        parts.append(f", {seconds_text(time.monotonic() - self._started)}")
-        if self._running:
-            parts.append(("  " + ", ".join(self._running.values()), "dim"))
+            parts.append(f"  {usd_text(self._spent)}")
+        if self._calls or not self._served:
+            parts.append(f"  {count_text(self._calls, 'call')}")
+        if self._served:
+            parts.append(f"  {self._served} from the journal")
+        under_way = [f"{name} {seconds_text(now - began)}" for name, began in self._running.values()]
+        if under_way:
+            parts.append(("  " + ", ".join(under_way), "dim"))
         self._terminal.status(*parts)
 
     def _see(self, event: Event) -> None:
+        name, _ = self._running.get(event.span_id, (_name(event), 0.0))
         if event.type == "agent:end":
             self._running.pop(event.span_id, None)
             if event.replayed:
                 self._served += 1
             else:
                 self._calls += 1
-        elif event.type == "agent:start" and not event.replayed:
-            self._running[event.span_id] = _agent(event)
+                self._paid += float(event.get("costUsd") or 0.0)
+                self._spent = max(self._spent, self._paid)
+        elif event.type in ("agent:start", "child:start") and not event.replayed:
+            self._running[event.span_id] = (_name(event), time.monotonic())
+        elif event.type == "child:end":
+            self._running.pop(event.span_id, None)
         elif event.type == "budget:update":
             self._spent = float(event.get("spentUsd") or 0.0)
+        elif event.type == "agent:error" and not event.get("willRetry"):
+            self._told.add(event.span_id)
+        if event.type == "agent:end" and event.span_id in self._told:
+            return  # the line on its error has said so
         line = _LINES.get(event.type)
         if line is not None and not event.replayed:
-            parts = line(event)
+            parts = line(event, name)
             if parts:
                 self._terminal.say((f"{seconds_text(time.monotonic() - self._started):>7}  ", "dim"), *parts)
 
 
-def _agent(event: Mapping[str, Any]) -> str:
-    name = event.get("label") or event.get("agentType") or event.get("model") or ""
-    return f"agent {name}"
+def _name(event: Mapping[str, Any]) -> str:
+    """Return what a call is called: as its author did, else after its agent, else after its model."""
+    return str(
+        event.get("label") or event.get("agentType") or event.get("workflow") or event.get("model") or "call"
+    )
 
 
-def _agent_end(event: Mapping[str, Any]) -> list[Part]:
+def _agent_end(event: Mapping[str, Any], name: str) -> list[Part]:
     status = str(event.get("status"))
     usage = event.get("usage")
-    parts: list[Part] = [f"{_agent(event)}  ", (status, _STYLES.get(status, ""))]
-    if isinstance(usage, Mapping):
+    parts: list[Part] = [f"agent {name}  ", (status, _STYLES.get(status, ""))]
+    if isinstance(usage, Mapping) and (usage.get("inputTokens") or usage.get("outputTokens")):
         parts.append(f"  {tokens_text(usage)}")
     if event.get("costUsd"):
         parts.append(f"  {usd_text(float(event['costUsd']))}")
     return parts
 
 
-def _agent_error(event: Mapping[str, Any]) -> list[Part]:
+def _agent_error(event: Mapping[str, Any], name: str) -> list[Part]:
     error = event.get("error") or {}
     retry = "; it is tried again" if event.get("willRetry") else ""
-    return [f"{_agent(event)}  ", ("error", "red"), f"  {error.get('message', '')}{retry}"]
+    return [f"agent {name}  ", ("error", "red"), f"  {error.get('message', '')}{retry}"]
 
 
-def _tool_end(event: Mapping[str, Any]) -> list[Part]:
+def _tool_end(event: Mapping[str, Any], name: str) -> list[Part]:
     outcome = str(event.get("outcome"))
     return [f"tool {event.get('toolName')}  ", (outcome, _STYLES.get(outcome, ""))]
 
 
-def _child_end(event: Mapping[str, Any]) -> list[Part]:
+def _child_end(event: Mapping[str, Any], name: str) -> list[Part]:
     status = str(event.get("status"))
     return [f"workflow {event.get('workflow')}  ", (status, _STYLES.get(status, ""))]
 
 
-def _log(event: Mapping[str, Any]) -> list[Part]:
+def _waiting(event: Mapping[str, Any], name: str) -> list[Part]:
+    ways = event.get("transitions") or [event.get("key")]
+    return [f"waiting for {', '.join(map(str, ways))}"]
+
+
+def _log(event: Mapping[str, Any], name: str) -> list[Part]:
     level = str(event.get("level"))
     data = "" if event.get("data") is None else f"  {event['data']}"
     return [(f"{level}  ", _STYLES.get(level, "")), f"{event.get('msg')}{data}"]
 
 
-def _determinism(event: Mapping[str, Any]) -> list[Part]:
+def _determinism(event: Mapping[str, Any], name: str) -> list[Part]:
     where = f"{event.get('file')}:{event.get('line')}"
     return [("warning  ", "yellow"), f"{where}  {event.get('code')}  {event.get('message')}"]
 
 
-_LINES: Mapping[str, Callable[[Mapping[str, Any]], list[Part]]] = {
+_LINES: Mapping[str, Callable[[Mapping[str, Any], str], list[Part]]] = {
     "agent:end": _agent_end,
     "agent:error": _agent_error,
-    "approval:pending": lambda event: [f"waiting for approval of tool {event.get('toolName')}"],
+    "approval:pending": lambda event, name: [f"waiting for approval of tool {event.get('toolName')}"],
     "child:end": _child_end,
     "determinism:warning": _determinism,
-    "external:waiting": lambda event: [f"waiting for {event.get('key')}"],
+    "external:waiting": _waiting,
     "log": _log,
-    "phase:start": lambda event: [(f"phase {event.get('phase')}", "bold")],
+    "phase:start": lambda event, name: [(f"phase {event.get('phase')}", "bold")],
     "tool:end": _tool_end,
 }

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rulvar.cli.answers import inlined
+from rulvar.cli.machine_questions import with_questions
 from rulvar.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -49,20 +51,29 @@ class Questions:
     def show(self, terminal: Terminal) -> None:
         """Write what is waited for, and how to answer."""
         for item in self.pending:
-            where = f"(in {item.scope})" if item.scope else ""
-            terminal.out("  waits for ", (item.key, "cyan"), f" {where}".rstrip())
+            where = f" (in {item.scope})" if item.scope else ""
+            name = self._name(item)
+            key = "" if name == item.key else f"  {item.key}"
+            terminal.out("  waits for ", (name, "cyan"), where, (key, "dim"))
             if item.prompt is not None:
                 terminal.out_block(str(item.prompt), "    ")
             if item.entry_ref in self.inputs:
                 told = json.dumps(self.inputs[item.entry_ref], ensure_ascii=False)
                 terminal.out(f"    input  {told}")
             if item.schema is not None:
-                terminal.out(f"    schema {json.dumps(item.schema, ensure_ascii=False)}")
+                schema = inlined(item.schema) if isinstance(item.schema, dict) else item.schema
+                terminal.out(f"    schema {json.dumps(schema, ensure_ascii=False)}")
         if self.pending:
             run = f"{self.run_id}{self.code}{self.options}"
+            key = shlex.quote(self._name(self.pending[0])) if len(self.pending) == 1 else "KEY"
             terminal.out(
-                f"  answer   rulvar answer {self.run_id} KEY VALUE{self.options}, then rulvar resume {run}"
+                f"  answer   rulvar answer {self.run_id} {key} VALUE{self.options}, then rulvar resume {run}"
             )
+
+    def _name(self, item: Pending) -> str:
+        """Return the shortest text by which a wait can be answered: its transition, where no other has that name."""
+        same = [other for other in self.pending if item.transition in (other.transition, other.key)]
+        return item.transition if item.transition is not None and len(same) == 1 else item.key
 
 
 def questions_of(
@@ -72,7 +83,8 @@ def questions_of(
     options: argparse.Namespace,
 ) -> Questions:
     """Return what a run waits for, as its journal and the command line tell it."""
-    return Questions(run_id, pending, inputs_of(entries), options_again(options), _code(options))
+    asked = with_questions(pending, entries, run_id)
+    return Questions(run_id, asked, inputs_of(entries), options_again(options), _code(options))
 
 
 def _code(options: argparse.Namespace) -> str:

@@ -96,7 +96,9 @@ def _split(text: str) -> tuple[str, str]:
 def _load_file(source: str, root: Path, what: str) -> ModuleType:
     path = next((place for place in (Path(source), root / source) if place.is_file()), None)
     if path is None:
-        kind = "is a folder; name a file" if Path(source).is_dir() else "no such file"
+        kind = (
+            "is a folder; name a file" if Path(source).is_dir() else f"no such file{_near_file(source, root)}"
+        )
         raise ConfigError(located(what, f"{source}: {kind}"), data={"field": what, "file": source})
     path = path.resolve()
     for module in list(sys.modules.values()):
@@ -114,6 +116,17 @@ def _load_file(source: str, root: Path, what: str) -> ModuleType:
     if len(parts) > 1 and all(part.isidentifier() for part in parts):
         return _import(name, what, lambda: importlib.import_module(name))
     return _import(name, what, lambda: _execute(path, name))
+
+
+def _near_file(source: str, root: Path) -> str:
+    """Return a hint that names the file that comes nearest, or nothing."""
+    folder = Path(source).parent
+    try:
+        names = [found.name for place in (Path(), root) for found in (place / folder).glob("*.py")]
+    except (OSError, ValueError):
+        return ""
+    near = difflib.get_close_matches(Path(source).name, names, 1)
+    return f"; did you mean {str(folder / near[0])!r}?" if near else ""
 
 
 def _execute(path: Path, name: str) -> ModuleType:
@@ -175,5 +188,13 @@ def _names_in(module: ModuleType) -> str:
     workflow = getattr(kind, "Workflow", None)
     if workflow is None:
         return ""
-    names = sorted(name for name, value in vars(module).items() if isinstance(value, workflow))
+    names = sorted(name for name, value in vars(module).items() if _runs(value, workflow))
     return f"; workflows there: {', '.join(names)}" if names else "; there is no workflow in it"
+
+
+def _runs(value: Any, workflow: type) -> bool:
+    """Whether something is a workflow, or runs as one: an agent, a state machine's class."""
+    try:
+        return isinstance(value, workflow) or isinstance(getattr(value, "__workflow__", None), workflow)
+    except Exception:  # whatever a module holds may answer in any way
+        return False

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.exits import EXIT_OF_STATUS, FAILED, OK
 from rulvar.cli.outcomes import STATUS_STYLES, preview_document, show_error, show_value
-from rulvar.cli.terminal import Terminal
+from rulvar.cli.terminal import Style, Terminal
 from rulvar.errors import JournalMissError
+from rulvar.testing.recorded_texts import MissWatch, recorded_differences, told_differences
 
 if TYPE_CHECKING:
     from rulvar.contracts.outcome import Outcome, Preview
-    from rulvar.engine.handle import ResumeHandle
+    from rulvar.contracts.ports.transcripts import TranscriptStore
+    from rulvar.engine.engine import Engine
+    from rulvar.engine.workflow import Workflow
 
 __all__ = ["ReplayReport", "replayed"]
+
+_LABEL = 11
+"""How wide the words are that lines of differences begin with."""
 
 
 @dataclass(slots=True)
@@ -26,6 +32,7 @@ class ReplayReport:
         recorded_status: how the run settled last, as its journal tells; None when it never did.
         recorded_hash, replayed_hash: of the output, when they were asked to be compared.
         only_live_counts: a replay that ends waiting is fine: no call would have gone live.
+        differences: those of the divergence, with what was recorded; None until they are known.
     """
 
     run_id: str
@@ -37,6 +44,7 @@ class ReplayReport:
     recorded_hash: str | None = None
     replayed_hash: str | None = None
     only_live_counts: bool = False
+    differences: list[dict[str, Any]] | None = None
 
     @property
     def divergence(self) -> Mapping[str, Any] | None:
@@ -44,7 +52,8 @@ class ReplayReport:
         error = self.outcome.error
         if error is None or error.code != JournalMissError.code:
             return None
-        return {"message": error.message, **(error.data or {})}
+        found = {"message": error.message, **(error.data or {})}
+        return found if self.differences is None else {**found, "differences": self.differences}
 
     @property
     def output_differs(self) -> bool:
@@ -130,16 +139,37 @@ def show_divergence(terminal: Terminal, found: Mapping[str, Any]) -> None:
     site = found.get("site")
     if isinstance(site, Mapping):
         terminal.out(f"  at       {site.get('file')}:{site.get('line')} in {site.get('function')}")
-    for difference in found.get("differences") or ():
-        terminal.out(f"  differs  {difference.get('path')}")
-        terminal.out("    recorded ", (str(difference.get("recorded")), "red"))
-        terminal.out("    now      ", (str(difference.get("actual")), "green"))
+    for line in told_differences(found.get("differences") or ()):
+        style: Style = "red" if line.startswith("  recorded") else "green" if line.startswith("  now") else ""
+        terminal.out(f"  {line[:_LABEL]}", (line[_LABEL:], style))
 
 
-async def replayed(handle: ResumeHandle, workflow: str) -> ReplayReport:
-    """Wait for a dry run and return what it came to."""
+async def replayed(
+    engine: Engine,
+    run_id: str,
+    workflow: Workflow[Any],
+    args: Any,
+    *,
+    transcripts: TranscriptStore | None = None,
+    **options: Any,
+) -> ReplayReport:
+    """Run a dry run to its end and return what it came to.
+
+    Args:
+        transcripts: where the run's conversations are, when that is not the engine's store.
+        options: others of ``Engine.resume``.
+    """
+    watch = MissWatch()
+    engine.observers = (*engine.observers, watch)
+    handle = engine.resume(run_id, workflow, args=args, dry_run=True, **options)
     outcome = await handle.result()
-    return ReplayReport(handle.run_id, workflow, outcome, await handle.preview())
+    report = ReplayReport(run_id, workflow.name, outcome, await handle.preview())
+    if report.divergence is not None:
+        entries = await engine.store.load(run_id)
+        report.differences = await recorded_differences(
+            report.divergence, watch.missed, entries, transcripts or engine.transcripts
+        )
+    return report
 
 
 def _also(preview: Preview) -> tuple[tuple[int, str], ...]:

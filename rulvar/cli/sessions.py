@@ -7,11 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rulvar.cli.answers import ask_pending
+from rulvar.cli.asking import ask_pending
 from rulvar.cli.driving import drive
 from rulvar.cli.outcomes import exit_code, outcome_document, preview_document, show_outcome
 from rulvar.cli.questions import Questions, questions_of
 from rulvar.cli.terminal import Terminal
+from rulvar.cli.wanted_args import hint_of
 from rulvar.engine.handle import ResumeHandle, RunHandle
 from rulvar.errors import RulvarError
 from rulvar.machines.fold import fold_run
@@ -41,6 +42,7 @@ class Report:
     preview: Preview | None = None
     machine: RunView | None = None
     duration_ms: int = 0
+    hint: str | None = None
 
     def tell(self, terminal: Terminal) -> int:
         """Write the report and return the exit code."""
@@ -53,7 +55,7 @@ class Report:
                 document["preview"] = preview_document(self.preview)
             terminal.document(document)
         else:
-            show_outcome(terminal, self.run_id, self.workflow, self.outcome)
+            show_outcome(terminal, self.run_id, self.workflow, self.outcome, self.hint)
             self.questions.show(terminal)
         if self.signal is not None and self.outcome.status == "cancelled":
             return 128 + self.signal
@@ -109,4 +111,5 @@ async def finish(
             preview,
             view,
             spent,
+            hint_of(workflow, args, outcome),
         )

@@ -6,7 +6,6 @@ A verb's module is loaded when the verb is used. It has ``declare(parser)``, whi
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -78,6 +77,7 @@ VERBS: tuple[Verb, ...] = (
     _own("version", "version", "print versions"),
 )
 
+_PROGRAMS = ("lint", "lsp")
 _HELP = ("-h", "--help", "help")
 
 
@@ -91,22 +91,43 @@ def find_verb(words: Sequence[str]) -> tuple[Verb, list[str]]:
     for count in (2, 1):
         verb = by_name.get(" ".join(words[:count]))
         if verb is not None:
+            if count == 1 and _is_group(verb.name):
+                _refuse_verb_in_place_of_run(words)
             return verb, list(words[count:])
+    raise ConfigError(_not_a_verb(words), data={"field": "verb"})
+
+
+def _refuse_verb_in_place_of_run(words: Sequence[str]) -> None:
+    """Refuse ``runs show RUN``: a verb that takes one run has no second word."""
+    from rulvar.cli.hints import did_you_mean, near_verb
+
+    if len(words) < 3 or any(word.startswith("-") for word in words[1:3]):
+        return
+    near = near_verb(words[1], VERBS)
+    if near is not None:
+        meant = " ".join(["rulvar", near, *(words[2:3] if near != "runs ls" else ())])
+        raise ConfigError(
+            f"no such verb: {' '.join(words[:2])!r}; {did_you_mean([meant], '')}", data={"field": "verb"}
+        )
+
+
+def _not_a_verb(words: Sequence[str]) -> str:
+    from rulvar.cli.hints import did_you_mean, near_verb
+
     group = [verb.name for verb in VERBS if verb.name.startswith(f"{words[0]} ")]
     if group and len(words) > 1:
-        near = difflib.get_close_matches(words[1], [name.partition(" ")[2] for name in group], 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(group)}"
-        raise ConfigError(f"no such verb: {' '.join(words[:2])!r}; {hint}", data={"field": "verb"})
+        near = near_verb(words[1], VERBS, words[0])
+        hint = did_you_mean([f"rulvar {near}"] if near else [], f"there are {', '.join(group)}")
+        return f"no such verb: {' '.join(words[:2])!r}; {hint}"
     if group:
-        raise ConfigError(f"{words[0]}: say what: {', '.join(group)}", data={"field": "verb"})
+        return f"{words[0]}: say what: {', '.join(group)}"
     if words[0].startswith("-"):
-        raise ConfigError(
-            f"no such verb: {words[0]!r}; options stand behind the verb: rulvar VERB {words[0]}",
-            data={"field": "verb"},
-        )
-    near = difflib.get_close_matches(words[0], by_name, 1)
-    hint = f"did you mean {near[0]!r}?" if near else "see rulvar --help"
-    raise ConfigError(f"no such verb: {words[0]!r}; {hint}", data={"field": "verb"})
+        return f"no such verb: {words[0]!r}; options stand behind the verb: rulvar VERB {words[0]}"
+    if words[0] in _PROGRAMS:
+        return f"no such verb: {words[0]!r}; rulvar-{words[0]} is a program of its own"
+    near = near_verb(words[0], VERBS)
+    hint = did_you_mean([f"rulvar {near}"] if near else [], "see rulvar --help")
+    return f"no such verb: {words[0]!r}; {hint}"
 
 
 def is_help(words: Sequence[str]) -> bool:

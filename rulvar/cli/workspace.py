@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rulvar.cli.ignoring import ignored_by_git
 from rulvar.cli.project import DEFAULT_STORE, Project, find_project
 from rulvar.cli.references import is_reference, load_module, load_reference, located
 from rulvar.cli.stores import (
@@ -84,10 +85,11 @@ class Workspace:
         place = place or self._default_place()
         with contextlib.redirect_stdout(sys.stderr):
             store = place.open_to_write() if writes else place.open_existing(repair=False)
-        try:
-            yield Runs(store, transcripts_beside(store), name_of_store(store))
-        finally:
-            await close_store(store)
+        with ignored_by_git(place if writes else None):
+            try:
+                yield Runs(store, transcripts_beside(store), name_of_store(store))
+            finally:
+                await close_store(store)
 
     def _named_place(self) -> Place | None:
         """Return the store that the command line or the configuration names."""
@@ -97,6 +99,10 @@ class Workspace:
             what = f"{self.project.file}: tool.rulvar.store"
             return named_place(self.project.store, self.project.root, what, self._check_owner)
         return None
+
+    def configured_place(self) -> Place:
+        """Return the store that is named, or the folder where runs are kept otherwise."""
+        return self._named_place() or self._default_place()
 
     def _default_place(self) -> Place:
         hint = "pass --store, or set store in [tool.rulvar]"
@@ -145,8 +151,9 @@ class Workspace:
             place = place or self._default_place()
             store = place.open_to_write() if starts else place.open_existing(repair=writes)
             engine.store, engine.transcripts = store, transcripts_beside(store)
-        async with engine:
-            yield engine
+        with ignored_by_git(place if starts else None):
+            async with engine:
+                yield engine
 
     async def _make_engine(self) -> Engine:
         from rulvar.engine.engine import Engine
@@ -275,8 +282,10 @@ class Workspace:
             return engine.workflow_of(name)
         except ConfigError:
             known = ", ".join(map(repr, sorted(self.registered))) or "none"
+            near = difflib.get_close_matches(name, self.registered, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; registered: {known}."
             raise ConfigError(
-                f"no workflow named {name!r}; registered: {known}. Name its code (module:name or path/to/file.py:name), "
+                f"no workflow named {name!r}{hint} Name its code (module:name or path/to/file.py:name), "
                 "or list it in [tool.rulvar] workflows",
                 data={"field": "workflow"},
             ) from None
@@ -316,8 +325,14 @@ class Workspace:
 
 
 def _compiled(value: Any) -> Any:
-    """Return the workflow that a state machine's class is compiled to; anything else as it is."""
-    return getattr(value, "__workflow__", value) if isinstance(value, type) else value
+    """Return the workflow that an agent or a state machine's class runs as; anything else as it is."""
+    from rulvar.engine.workflow import Workflow
+
+    try:
+        found = getattr(value, "__workflow__", None)
+    except Exception:  # whatever a module holds may answer in any way
+        return value
+    return found if isinstance(found, Workflow) else value
 
 
 def _option_problem(error: TypeError) -> str:

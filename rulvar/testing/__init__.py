@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from rulvar.testing.fake import FakeAdapter as FakeAdapter
     from rulvar.testing.journal_replay import Replay as Replay
     from rulvar.testing.journal_replay import replay_run as replay_run
+    from rulvar.testing.leftover_answers import UnusedAnswerWarning as UnusedAnswerWarning
     from rulvar.testing.live import MAX_LIVE_SMOKE_ATTEMPTS as MAX_LIVE_SMOKE_ATTEMPTS
     from rulvar.testing.live import MAX_LIVE_SMOKE_DELAY_MS as MAX_LIVE_SMOKE_DELAY_MS
     from rulvar.testing.live import LiveSmoke as LiveSmoke
@@ -120,6 +121,7 @@ _HOMES = {
     "ToolFixture": "rulvar.machines.recording",
     "ToolTestRun": "rulvar.testing.tool",
     "TransitionRun": "rulvar.testing.single_transition",
+    "UnusedAnswerWarning": "rulvar.testing.leftover_answers",
     "adapter_conformance": "rulvar.testing.conformance",
     "adapter_scenes": "rulvar.testing.conformance",
     "assert_called_agent": "rulvar.testing.matchers",
@@ -201,6 +203,7 @@ __all__ = [
     "ToolFixture",
     "ToolTestRun",
     "TransitionRun",
+    "UnusedAnswerWarning",
     "adapter_conformance",
     "adapter_scenes",
     "assert_called_agent",

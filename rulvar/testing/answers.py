@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from rulvar.errors import ConfigError
@@ -49,6 +49,7 @@ class Answers:
             )
         self._answers = dict(answers or {})
         self._used: dict[str, int] = {}
+        self._asked: dict[str, None] = {}
 
     def has(self, name: str) -> bool:
         """Whether there is an answer; what it is does not matter: None and False are answers."""
@@ -61,6 +62,30 @@ class Answers:
         """Return the answer."""
         answer = self._answers[name]
         return answer.values[self._used.get(name, 0)] if isinstance(answer, Queue) else answer
+
+    def note_asked(self, names: Iterable[str]) -> None:
+        """See what the run waits for."""
+        self._asked.update(dict.fromkeys(names))
+
+    @property
+    def asked(self) -> list[str]:
+        """Everything that the run has waited for, in order."""
+        return list(self._asked)
+
+    @property
+    def unasked(self) -> list[str]:
+        """Names of the answers that nothing has waited for."""
+        return [name for name in self._answers if name not in self._asked]
+
+    @property
+    def queued(self) -> dict[str, int]:
+        """How many values of each queue are left of those that nothing has asked for, where some are."""
+        left = {
+            name: len(answer.values) - self._used.get(name, 0)
+            for name, answer in self._answers.items()
+            if isinstance(answer, Queue) and name in self._asked
+        }
+        return {name: count for name, count in left.items() if count}
 
     def accepted(self, name: str) -> None:
         """Use up one value of a queue."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rulvar.contracts.outcome import Outcome, Preview
+from rulvar.contracts.stream import WireError
 from rulvar.engine.engine import Engine
 from rulvar.engine.workflow import Workflow
 from rulvar.errors import ConfigError, JournalMissError
@@ -15,7 +16,8 @@ from rulvar.stores.bundle import Bundle
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.engine import fake_routing
 from rulvar.testing.fake import FakeAdapter
-from rulvar.testing.recorded_run import Journal, kept_args, recorded_run
+from rulvar.testing.recorded_run import Journal, kept_args, recorded_run, transcripts_of
+from rulvar.testing.recorded_texts import MissWatch, recorded_differences, told_differences
 
 __all__ = ["Replay", "replay_engine", "replay_run"]
 
@@ -64,11 +66,22 @@ async def replay_run(
         store = engine.store
         await store.append(run.run_id, run.entries)
         await store.save_meta(run.run_id, _meta(run, given))
+        watch = MissWatch()
+        engine.observers = (*engine.observers, watch)
         resumed = engine.resume(run.run_id, wf, args=given, dry_run=True)
         outcome = await resumed.result()
         if outcome.error is not None and outcome.error.code == JournalMissError.code:
-            raise JournalMissError(outcome.error.message, data=outcome.error.data)
+            raise await _miss(outcome.error, watch, run, journal)
         return Replay(outcome, await resumed.preview())
+
+
+async def _miss(error: WireError, watch: MissWatch, run: Bundle, journal: Journal) -> JournalMissError:
+    """Return the error of a miss, which shows what was recorded beside what was asked for."""
+    data = dict(error.data or {})
+    transcripts = await transcripts_of(run, journal)
+    data["differences"] = await recorded_differences(data, watch.missed, run.entries, transcripts)
+    lines = [error.message, *told_differences(data["differences"])]
+    return JournalMissError("\n  ".join(lines), data=data)
 
 
 def replay_engine(

@@ -33,6 +33,7 @@ from rulvar.testing.answers import Answers
 from rulvar.testing.engine import ImpatientClock, fake_routing
 from rulvar.testing.fake import FakeAdapter
 from rulvar.testing.fixture import FixturePlan, plan_fixture
+from rulvar.testing.leftover_answers import check_answers, warn_of
 from rulvar.testing.model_boundary import bound_models
 from rulvar.testing.run import TestRun
 
@@ -70,7 +71,8 @@ async def run_workflow(
         apps: where widgets are found; without its app a prompt is a bare wait.
         overrides: values by token (a tool, its id, a class) that win everywhere in the run tree.
         answers: wait transition (or the key of another wait) to the value that answers it: a plain value
-            every time, ``queue(...)`` one per park, ``failure(...)`` the failure of what is waited for.
+            every time, ``queue(...)`` one per park, ``failure(...)`` the failure of what is waited for. One that
+            the run did not ask for is warned of.
         max_steps: how many answers may be given before the run is held to be going round in circles.
         fixture: a file: replayed when it is there, recorded when it is not.
         replay: a fixture, or its file: always replayed.
@@ -83,7 +85,8 @@ async def run_workflow(
         options: other options of the engine: routing, profiles, permissions, grants ...
 
     Raises:
-        ConfigError: an option or an argument is wrong; nothing has run then. ``max_steps`` is reached.
+        ConfigError: an option or an argument is wrong; nothing has run then. ``max_steps`` is reached, or an
+            answer has a name that nothing in the run asks for.
         ReplayLeftoverError: the run completed and did not use all of its fixture.
     """
     plan = plan_fixture(fixture=fixture, replay=replay, record=record, replay_tools=replay_tools)
@@ -101,7 +104,9 @@ async def run_workflow(
         run_id=run_id,
         options=options,
     )
-    return await bench.start(answers)
+    run = await bench.start(answers)
+    warn_of(bench.leftovers, stacklevel=2)
+    return run
 
 
 @runtime_checkable
@@ -163,6 +168,7 @@ class TestBench:
             raise refused
         self._mentions = find_mentions([workflow, *known, *providers.tools(), *apps])
         self._check_names(has_profiles)
+        self.leftovers: list[str] = []
 
     async def start(self, answers: Mapping[str, Any] | None) -> TestRun:
         """Start the run and take it as far as the answers go."""
@@ -196,7 +202,9 @@ class TestBench:
         refused: ResolutionError | None = None
         outcome = await handle.result()
         while outcome.status == "suspended":
-            way = _applicable(await self.view(), answers)
+            view = await self.view()
+            answers.note_asked(way.transition or way.key for node in view.open_tree() for way in node.waits)
+            way = _applicable(view, answers)
             if way is None:
                 break
             if delivered >= self._max_steps:
@@ -218,7 +226,13 @@ class TestBench:
             delivered += 1
             handle = self._resume()
             outcome = await handle.result()
+        self.leftovers = [] if refused else self._check_answers(answers, outcome)
         return await self._ended(handle, outcome, refused)
+
+    def _check_answers(self, answers: Answers, outcome: Outcome) -> list[str]:
+        machines = [definition_of(item) for item in (self.workflow, *self._mentions.workflows.values())]
+        known = {way.name for machine in machines if machine is not None for way in machine.transitions}
+        return check_answers(answers, outcome, known, is_machine=machines[0] is not None)
 
     def _resume(self) -> RunHandle:
         return self.engine.resume(self.run_id, self.workflow, args=self.args)

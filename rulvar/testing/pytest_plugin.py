@@ -7,6 +7,7 @@ option, a marker or a fixture asks for it.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -150,6 +151,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("live tests do not run in strict replay")
     if not live_test_enabled(*keys):
         pytest.skip(f"live test: set {SWITCH}=1" + (f" and {', '.join(keys)}" if keys else ""))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Let a failure show the user's line; rulvar's frames are shown with --full-trace or a debugger."""
+    asked = item.config.getoption
+    if call.excinfo is None or asked("fulltrace", False) or asked("usepdb", False):
+        return
+    if "rulvar.errors" in sys.modules:
+        from rulvar.testing.pytest_frames import hide_frames
+
+        hide_frames(call.excinfo)
 
 
 @pytest.hookimpl(optionalhook=True)

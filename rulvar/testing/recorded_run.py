@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.entries import JournalEntry, as_entries
 from rulvar.contracts.ports.store import JournalStore
+from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.errors import ConfigError
 from rulvar.stores.bundle import KEPT_ARGS, KIND, Bundle, decode_bundle
+from rulvar.stores.jsonl import JsonlFileStore
+from rulvar.stores.memory import InMemoryTranscripts
 from rulvar.stores.run_file import read_run_file
 
-__all__ = ["Journal", "kept_args", "recorded_run"]
+__all__ = ["Journal", "kept_args", "recorded_run", "transcripts_beside", "transcripts_of"]
 
 Journal = (
     Iterable[JournalEntry | Mapping[str, Any]]
@@ -76,6 +80,25 @@ async def _stored(store: JournalStore, run_id: str) -> Bundle:
         if kept is not None:
             blobs[KEPT_ARGS] = kept
     return Bundle(run_id, await store.load_meta(run_id) or {}, entries, blobs)
+
+
+async def transcripts_of(run: Bundle, journal: Journal) -> TranscriptStore | None:
+    """Return where the conversations of a recorded run are, or None where only its journal is at hand."""
+    if isinstance(journal, tuple) and len(journal) == 2:
+        beside: TranscriptStore | None = getattr(journal[0], "transcripts", None)
+        return beside
+    if isinstance(journal, (str, os.PathLike)) and not run.transcripts:
+        return transcripts_beside(journal)
+    kept = InMemoryTranscripts()
+    for name, data in run.transcripts.items():
+        await kept.put(f"{run.run_id}/{name}", data)
+    return kept
+
+
+def transcripts_beside(journal: str | os.PathLike[str]) -> TranscriptStore | None:
+    """Return the transcripts of the store that a journal file lies in, or None where it lies alone."""
+    folder = Path(journal).parent
+    return JsonlFileStore(folder).transcripts if (folder / "transcripts").is_dir() else None
 
 
 def kept_args(run: Bundle) -> Any:

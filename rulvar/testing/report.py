@@ -6,6 +6,7 @@ reference. It is the seam between a test run and an editor.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from functools import lru_cache
 from hashlib import sha256
@@ -36,6 +37,7 @@ __all__ = [
 
 REPORT_KIND = "rulvar-replay-report"
 REPORT_VERSION = 1
+CACHE_FOLDER = ".rulvar_cache"
 
 ReplayMode = Literal["strict", "default"]
 TestOutcome = Literal["passed", "failed", "error", "skipped"]
@@ -200,12 +202,21 @@ def write_report(path: str | os.PathLike[str], report: ReplayReport) -> None:
     temporary = f"{name}.{os.getpid()}.{os.urandom(4).hex()}"
     try:
         os.makedirs(os.path.dirname(name), exist_ok=True)
+        _ignore_cache(name)
         with open(temporary, "wb") as file:
             file.write(encode_json(report.to_wire()) + b"\n")
         os.replace(temporary, name)
     except OSError as error:
         _remove(temporary)
         raise ConfigError(f"{os.fspath(path)}: cannot write the report: {error.strerror or error}") from None
+
+
+def _ignore_cache(name: str) -> None:
+    """Let git ignore the folder of rulvar's caches, if the report lies in it, as the lint does."""
+    head, found, _ = name.rpartition(f"{os.sep}{CACHE_FOLDER}{os.sep}")
+    if found:
+        with contextlib.suppress(OSError), open(f"{head}{found}.gitignore", "x", encoding="utf-8") as file:
+            file.write("*\n")
 
 
 def read_report(path: str | os.PathLike[str]) -> ReplayReport:

@@ -13,6 +13,7 @@ from rulvar.machines.park_view import ParkView, park_view
 from rulvar.machines.recording import ToolFixture
 from rulvar.machines.trace import TraceEvent
 from rulvar.machines.view import RunView
+from rulvar.testing.leftover_answers import warn_of
 
 if TYPE_CHECKING:
     from rulvar.testing.machine import TestBench
@@ -118,4 +119,6 @@ class TestRun:
 
     async def resume(self, answers: Mapping[str, Any] | None = None) -> TestRun:
         """Resume the run, with scripted answers, and return it as it then is."""
-        return await self.bench.go_on(answers)
+        run = await self.bench.go_on(answers)
+        warn_of(self.bench.leftovers, stacklevel=2)
+        return run

@@ -67,16 +67,20 @@ async def _answer_in(runs: Runs, options: argparse.Namespace, terminal: Terminal
         )
     pending = find_way(key or "", waits, f"run {options.run!r}")
     await engine.resolve_external(options.run, pending.key, answer_value(text, pending))
-    left = [item for item in waits if item is not pending]
+    left = [
+        item for item in waits if item.entry_ref != pending.entry_ref
+    ]  # a park's other ways are closed with it
     if terminal.json_output:
         document = {"runId": options.run, "key": key, "answered": True}
         terminal.document(
             {**document, "pending": questions_of(options.run, left, entries, options).to_wire()}
         )
         return OK
-    terminal.out(("answered", "green"), f" {key}")
+    terminal.out(("answered", "green"), f" {pending.transition or pending.key}")
     if left:
-        terminal.out(f"  still waits for {', '.join(item.key for item in left)}")
+        terminal.out(
+            f"  still waits for {', '.join(dict.fromkeys(item.transition or item.key for item in left))}"
+        )
     terminal.out(
         f"  next     {'a worker goes on with it' if has_workers else f'rulvar resume {options.run}{options_again(options)}'}"
     )

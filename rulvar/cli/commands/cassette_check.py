@@ -13,6 +13,7 @@ from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_json
 from rulvar.cli.exits import FAILED, OK
 from rulvar.cli.references import load_reference
+from rulvar.cli.sources import check_paths
 from rulvar.cli.terminal import Terminal
 from rulvar.errors import ConfigError
 from rulvar.testing.cassette_check import check_cassette
@@ -38,6 +39,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, terminal: Terminal) -> int:
     """Check."""
+    check_paths(options.paths)
     hook = _hook(options.redact)
     paths = [str(item["path"]) for item in list_cassettes(options.paths)]
     findings = [found for path in paths for found in check_cassette(path, hook, hashes=options.hashes)]

@@ -7,6 +7,7 @@ import argparse
 from rulvar.cli.amounts import age_text
 from rulvar.cli.arguments import add_json
 from rulvar.cli.exits import FAILED, OK
+from rulvar.cli.sources import check_paths
 from rulvar.cli.terminal import Part, Terminal
 from rulvar.testing.cassette_listing import list_cassettes
 
@@ -23,6 +24,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, terminal: Terminal) -> int:
     """List; a cassette that cannot be read makes the exit code 1."""
+    check_paths(options.paths)
     found = list_cassettes(options.paths)
     if options.json:
         terminal.document({"cassettes": found})

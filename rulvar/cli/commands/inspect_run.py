@@ -21,13 +21,14 @@ from rulvar.cli.printable import clip
 from rulvar.cli.questions import questions_of
 from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Part, Terminal
+from rulvar.cli.trees import show_tree
 from rulvar.cli.workspace import Workspace
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.clock import epoch_ms
 from rulvar.errors import ConfigError, RulvarError
 from rulvar.machines.fold import fold_run
-from rulvar.machines.report import describe_run, place_document
+from rulvar.machines.report import place_document
 from rulvar.stores.bundle import is_blob_name
 
 if TYPE_CHECKING:
@@ -161,8 +162,7 @@ def _show(
         terminal.out("  damage   ", (line, "red"), f"; see rulvar runs audit {run_id}")
     if tree is not None:
         terminal.out("")
-        for line in describe_run(tree):
-            terminal.out(f"  {line}")
+        show_tree(terminal, tree, meta, "  ")
     if calls:
         terminal.out("")
         terminal.table(_HEADINGS, [_row(call) for call in calls], flexible=len(_HEADINGS) - 1)

@@ -21,6 +21,7 @@ from rulvar.cli.sources import is_file, read_source
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
 from rulvar.kernel.keys import hash_output
+from rulvar.testing.recorded_run import transcripts_beside
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
@@ -63,9 +64,9 @@ async def _replay(options: argparse.Namespace, terminal: Terminal) -> int:
                 workflow = workspace.workflow_of_run(options.workflow, meta, engine)
                 given = run_args(options, workflow.args and workflow.args.json)
                 args = await recall_args(engine.transcripts, run_id, meta, given)
-                report = await replayed(
-                    engine.resume(run_id, workflow, args=args, dry_run=True), workflow.name
-                )
+                is_journal = options.run.endswith(".jsonl")
+                transcripts = transcripts_beside(options.run) if is_journal else None
+                report = await replayed(engine, run_id, workflow, args, transcripts=transcripts)
                 _judge(report, options, last_settle(entries))
         recording.write(report, workflow)
     finally:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rulvar.cli.arguments import (
     add_args,
@@ -26,6 +28,10 @@ from rulvar.cli.replaying import ReplayReport, replayed
 from rulvar.cli.sessions import Report, finish
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
+from rulvar.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rulvar.engine.engine import Engine
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -66,21 +72,30 @@ async def _resume(options: argparse.Namespace, terminal: Terminal) -> int:
     with terminal.quiet_stdout():
         async with workspace.engine(writes=not options.dry_run) as engine:
             meta = await meta_of(engine.store, options.run)
+            await _check_entries(engine, options.run, invalidate)
             workflow = workspace.workflow_of_run(options.workflow, meta, engine)
             given = run_args(options, workflow.args and workflow.args.json)
             args = await recall_args(engine.transcripts, options.run, meta, given)
-            handle = engine.resume(
-                options.run,
-                workflow,
-                args=args,
-                dry_run=options.dry_run,
-                invalidate=invalidate,
-                budget_usd=options.budget,
-                deadline_at=deadline,
-            )
+            more = {"invalidate": invalidate, "budget_usd": options.budget, "deadline_at": deadline}
             report: Report | ReplayReport
             if options.dry_run:
-                report = await replayed(handle, workflow.name)
+                report = await replayed(engine, options.run, workflow, args, **more)
             else:
+                handle = engine.resume(options.run, workflow, args=args, **more)
                 report = await finish(engine, handle, workflow, args, options, terminal, deadline_at=deadline)
     return report.tell(terminal)
+
+
+async def _check_entries(engine: Engine, run_id: str, numbers: Sequence[int]) -> None:
+    """Refuse numbers that no entry of a run has.
+
+    Raises:
+        ConfigError: names the first, and the last entry that there is.
+    """
+    known = {entry.seq for entry in await engine.store.load(run_id)} if numbers else set()
+    for number in numbers:
+        if number not in known:
+            raise ConfigError(
+                f"--invalidate {number}: run {run_id!r} has no entry {number}; its last one is {max(known, default=-1)}",
+                data={"field": "--invalidate"},
+            )

@@ -22,6 +22,7 @@ from rulvar.cli.driving import run_async
 from rulvar.cli.kept_args import kept_args
 from rulvar.cli.sessions import finish
 from rulvar.cli.terminal import Terminal
+from rulvar.cli.wanted_args import wanted_args
 from rulvar.cli.workspace import Workspace
 from rulvar.kernel.admission import check_usd
 from rulvar.machines.report import trace_wanted
@@ -60,7 +61,9 @@ async def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     with terminal.quiet_stdout():
         async with workspace.engine(starts=True) as engine:
             workflow = workspace.workflow(options.workflow, engine)
-            args = run_args(options, workflow.args and workflow.args.json)
+            args, warning = wanted_args(workflow, run_args(options, workflow.args and workflow.args.json))
+            if warning is not None:
+                terminal.say("rulvar: ", ("warning: ", "yellow"), warning)
             handle = engine.run(
                 workflow,
                 args,

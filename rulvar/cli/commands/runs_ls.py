@@ -57,7 +57,9 @@ async def _list(options: argparse.Namespace, terminal: Terminal) -> int:
         terminal.table(_HEADINGS, [_row(item) for item in runs], flexible=_FLEXIBLE)
     else:
         such = "such " if options.status or options.workflow or options.tag else ""
-        terminal.say(f"no {such}runs in {opened.name}")
+        odd = [status for status in options.status or () if status not in STATUS_STYLES]
+        hint = f"; {', '.join(odd)}: no status of a run, which is {', '.join(STATUS_STYLES)}" if odd else ""
+        terminal.say(f"no {such}runs in {opened.name}{hint}")
     return OK
 
 

@@ -6,19 +6,27 @@ With --record the tool calls of a traced run become a fixture for tests. Code of
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.amounts import count_text
 from rulvar.cli.arguments import add_config, add_json, add_store
 from rulvar.cli.catalogue import journal_of
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import OK
+from rulvar.cli.hints import near_verb
+from rulvar.cli.machine_questions import question_of
 from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Terminal
+from rulvar.cli.trees import show_tree, status_of
+from rulvar.cli.verbs import VERBS
 from rulvar.cli.workspace import Workspace
-from rulvar.errors import ConfigError
-from rulvar.machines.report import describe_run, prompt_of, read_run, record_run
+from rulvar.errors import ConfigError, RunNotFoundError
+from rulvar.machines.report import prompt_of, read_run, record_run
 from rulvar.machines.view import RunView
+
+if TYPE_CHECKING:
+    from rulvar.contracts.ports.store import RunMeta
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +51,15 @@ async def _show(options: argparse.Namespace, terminal: Terminal) -> int:
 
 async def _show_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) -> int:
     store = runs.journal
-    await journal_of(store, options.run)
+    try:
+        meta, _ = await journal_of(store, options.run)
+    except RunNotFoundError as error:
+        near = near_verb(options.run, VERBS, "runs")
+        if near is None or near == "runs" or "did you mean" in error.message:
+            raise
+        raise RunNotFoundError(
+            f"{error.message}; or did you mean 'rulvar {near}'?", data=error.data
+        ) from None
     if options.tools is not None and options.record is None:
         raise ConfigError("--tools without --record: there is nothing that it could choose from")
     if options.record is not None:
@@ -63,33 +79,35 @@ async def _show_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) 
         return OK
     view = await read_run(store, options.run)
     if terminal.json_output:
-        terminal.document(_document(view))
+        terminal.document(_document(view, meta))
     else:
-        for line in describe_run(view):
-            terminal.out(line)
+        show_tree(terminal, view, meta)
     return OK
 
 
-def _document(view: RunView) -> dict[str, Any]:
+def _document(view: RunView, meta: RunMeta) -> dict[str, Any]:
     prompt = prompt_of(view)
     return {
-        **_node(view),
-        "prompt": None if prompt is None else prompt.to_wire(),
+        **_node(view, meta),
+        "prompt": None if prompt is None else {**prompt.to_wire(), "status": "suspended"},
     }
 
 
-def _node(view: RunView) -> dict[str, Any]:
+def _node(view: RunView, meta: RunMeta | None = None) -> dict[str, Any]:
+    waits = (
+        view.waits if view.place is None else [replace(way, prompt=question_of(view)) for way in view.waits]
+    )
     return {
         "runId": view.run_id,
         "workflow": view.workflow,
-        "status": view.status,
+        "status": status_of(view, meta),
         "place": view.place,
         "path": view.path,
         "state": view.state,
         "result": view.result,
         "error": view.error,
         "documents": [item.to_wire() for item in view.documents],
-        "pending": [way.to_wire() for way in view.waits],
+        "pending": [way.to_wire() for way in waits],
         "trace": [event.to_wire() for event in view.trace],
         "children": [_node(child) for child in view.children],
     }

@@ -14,6 +14,8 @@ from rulvar.cli.questions import options_again
 from rulvar.contracts.outcome import Pending
 from rulvar.errors import ConfigError
 
+ONE_FIELD = {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}, "why": {}}}
+
 
 @pytest.mark.parametrize(
     ("text", "schema", "value"),
@@ -32,6 +34,16 @@ from rulvar.errors import ConfigError
         ("1", {"enum": ["1", "2"]}, "1"),
         ("1", {"enum": [1, 2]}, 1),
         ("x", True, "x"),
+        ("yes", ONE_FIELD, {"ok": True}),
+        ('{"ok": false}', ONE_FIELD, {"ok": False}),
+        ("maybe", ONE_FIELD, {"ok": "maybe"}),
+        (
+            "3",
+            {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}},
+            {"text": "3"},
+        ),
+        ("3", {"type": "object", "properties": {"a": {}, "b": {}}}, 3),
+        ("yes", {"$ref": "#/$defs/Ok", "$defs": {"Ok": {"type": "boolean"}}}, True),
     ],
 )
 def test_a_typed_text_becomes_the_value_that_is_meant(text: str, schema: Any, value: Any) -> None:
@@ -189,7 +201,7 @@ def test_an_approval_is_shown_with_what_its_tool_would_be_called_with(
 def test_what_is_proposed_looks_for_the_run_where_it_is(rulvar: Any, name: str | None, shown: str) -> None:
     at = () if name is None else ("--store", name)
     begun = rulvar("run", "flows.py:release", "--arg", "version=1", "--run-id", "r1", *at)
-    told = f"  answer   rulvar answer r1 KEY VALUE{shown}, then rulvar resume r1"
+    told = f"  answer   rulvar answer r1 gate VALUE{shown}, then rulvar resume r1"
     assert begun.out.endswith(f"{told} flows.py:release{shown}\n")
     assert rulvar("answer", "r1", *at).out.endswith(f"{told}{shown}\n")
     answered = rulvar("answer", "r1", "gate", '{"approved": true}', *at)

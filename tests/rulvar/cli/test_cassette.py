@@ -162,3 +162,11 @@ def test_a_file_that_is_no_cassette_is_named(look: Any, project: Path, verb: str
         done = look("cassette", verb, name, *more)
         assert (done.code, done.out) == (2, "")
         assert name in done.err
+
+
+@pytest.mark.parametrize("verb", ["ls", "check"])
+def test_a_path_that_is_not_there_is_a_wrong_command_line(look: Any, project: Path, verb: str) -> None:
+    (project / "cassettes").mkdir()
+    done = look("cassette", verb, "casettes")
+    assert (done.code, done.out) == (2, "")
+    assert "casettes: no such file or folder; did you mean 'cassettes'?" in done.err

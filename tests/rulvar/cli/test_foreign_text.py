@@ -122,3 +122,53 @@ def test_a_file_name_is_foreign_text_too(look: Any, project: Path) -> None:
     assert done.code == 1
     assert_safe(done.out + done.err)
     assert "\\x1b[31mstore" in done.out
+
+
+MACHINE = """
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from rulvar import Input, MachineCtx, StateMachine, document, transition, workflow
+
+TEXT = "".join(json.loads(Path("evil.json").read_text()).values())
+
+@document
+@dataclass
+class Question:
+    question: str
+    choices: list[str]
+
+class Asks(StateMachine):
+    @transition(to="asking")
+    def begin(self, ctx: MachineCtx):
+        ctx.save(Question(TEXT + "\\n" + TEXT, [TEXT]))
+
+    @transition(from_="asking", to="end", wait=True)
+    def left(self, ctx: MachineCtx, input: Input): ...
+
+    @transition(from_="asking", to="end", wait=True)
+    def right(self, ctx: MachineCtx, input: Input): ...
+
+@workflow(name=TEXT)
+async def needs(ctx, args):
+    return args["\\x1b[31mone"]
+"""
+
+
+def test_what_a_machine_asks_and_what_a_body_needs_is_foreign_text_too(
+    evil: Path, run_in: Any, person: Callable[..., Any]
+) -> None:
+    (evil / "asks.py").write_text(MACHINE)
+    told = run_in(evil, "run", "asks.py:Asks", "--run-id", "m1")
+    assert told.code == 3, told.err
+    assert "choices: " in told.out
+    for words in (["answer", "m1"], ["inspect", "m1"], ["runs", "m1"], ["run", "asks.py:needs"], ["resume"]):
+        done = run_in(evil, *words)
+        assert_safe(done.out + done.err)
+    one = person("resume", "m1", "asks.py:Asks", cwd=evil)
+    one.expect("Ctrl-D: leave all open")
+    one.type("up\n")
+    one.expect("is none of them")
+    one.type("left\n")
+    assert one.wait() == 0
+    assert_safe(one.plain, on_terminal=True)

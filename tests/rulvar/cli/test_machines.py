@@ -69,8 +69,32 @@ MACHINES = """
         def go(self, ctx: MachineCtx):
             raise RuntimeError("broken")
 
+    @document(internal=True)
+    class Note(BaseModel):
+        text: str
+
+    @document
+    class Fork(BaseModel):
+        title: str
+        roads: list[str]
+
+    class Choose(StateMachine):
+        @transition(to="at_the_fork")
+        def begin(self, ctx: MachineCtx):
+            ctx.save(Note(text="nobody sees this"))
+            ctx.save(Fork(title="Which way?", roads=["left", "right"]))
+
+        @transition(from_="at_the_fork", to="end", wait=True)
+        def left(self, ctx: MachineCtx, input: Input):
+            ctx.result["went"] = "left"
+
+        @transition(from_="at_the_fork", to="end", wait=True, payload=Approval)
+        def right(self, ctx: MachineCtx, input: Input):
+            ctx.result["went"] = ["right", input.data.approved]
+
     class Base(StateMachine, abstract=True): ...
 """
+FORK = "title: Which way?\nroads: left, right"
 DOWN = {"text": "Production is down!"}
 
 
@@ -149,9 +173,13 @@ async def test_a_child_is_answered_by_the_name_of_its_transition(
     assert rulvar("run", "machines.py:AskName", "--run-id", "r", "--json").code == 3
     await agree(await run_workflow(machines.AskName, run_id="r"), machines.AskName, project)
     shown = rulvar("runs", "r")
-    for line in ("ask_name waiting at asking", "  ask_user waiting at waiting_for_user", "asks: text-prompt"):
-        assert line in shown.out
+    lines = shown.out.splitlines()
+    assert lines[0] == "ask_name suspended at asking"
+    assert "  ask_user suspended at waiting_for_user" in lines
+    assert lines[-2:] == ["    asks:", "      Name?"]
     told = rulvar("runs", "r", "--json").json
+    assert (told["status"], told["children"][0]["status"]) == ("suspended", "suspended")
+    assert told["prompt"]["status"] == "suspended"
     assert told["prompt"]["workflowId"] == told["children"][0]["runId"]
     assert rulvar("answer", "r", "user_answered", '{"answer": "Ada"}').code == 0
     done = rulvar("resume", "r", "machines.py:AskName", "--json")
@@ -179,6 +207,92 @@ def test_what_cannot_be_recorded_is_told(rulvar: Any, machines: Any, project: Pa
 def test_a_failed_machine_and_what_is_none(rulvar: Any, machines: Any) -> None:
     failed = rulvar("run", "machines.py:Broken", "--json")
     assert (failed.code, failed.json["errorMessage"]) == (1, "broken")
+    run_id = failed.json["runId"]
+    assert rulvar("runs", run_id).out.startswith("broken error at")
+    assert rulvar("runs", run_id, "--json").json["status"] == failed.json["status"] == "error"
     none = rulvar("run", "machines.py:Base", "--json")
     assert none.code == 2
     assert "not as an abstract base" in json.loads(none.out)["error"]["message"]
+
+
+def test_what_a_machine_asks_is_shown_wherever_it_can_be_answered(rulvar: Any, machines: Any) -> None:
+    ran = rulvar("run", "machines.py:Choose", "--run-id", "r")
+    shown = [ran.out, rulvar("answer", "r").out, rulvar("inspect", "r").out, rulvar("runs", "r").out]
+    for text in shown:
+        assert "title: Which way?\n" in text
+        assert "roads: left, right\n" in text
+        assert "nobody sees this" not in text
+    for words in (["answer", "r"], ["inspect", "r"], ["runs", "r"]):
+        pending = rulvar(*words, "--json").json["pending"]
+        assert [(way["transition"], way["prompt"]) for way in pending] == [("left", FORK), ("right", FORK)]
+
+
+def test_a_person_chooses_between_the_ways_out_of_a_place(rulvar: Any, machines: Any, person: Any) -> None:
+    at = person("run", "machines.py:Choose", "--run-id", "r")
+    at.expect("? left or right")
+    at.expect("Which way?")
+    at.expect("one of left, right followed by yes or no (approved)")
+    for wrong, told in (("up", "'up' is none of them"), ("right", "right takes a value")):
+        at.type(f"{wrong}\n")
+        at.expect(told)
+    at.type("right yes\n")
+    at.expect('{"went": ["right", true]}')
+    assert at.wait() == 0
+
+
+def test_a_person_is_asked_by_the_child_and_not_by_the_machine_that_waits_for_it(
+    machines: Any, person: Any
+) -> None:
+    at = person("run", "machines.py:AskName")
+    at.expect("? user_answered")
+    at.expect("Name?")
+    at.type("Ada\n")
+    at.expect("Hello, Ada")
+    assert at.wait() == 0
+    assert "? on_answer" not in at.plain
+
+
+def test_the_one_field_of_an_answer_need_not_be_named(rulvar: Any, machines: Any) -> None:
+    rulvar("run", "machines.py:TriageTicket", "--arg", "text=hm", "--run-id", "r")
+    assert rulvar("answer", "r", "approve", "maybe").code == 2
+    assert rulvar("answer", "r", "approve", "yes").code == 0
+    assert rulvar("resume", "r", "machines.py:TriageTicket", "--json").json["result"]["approved"] is True
+
+
+def test_no_never_fires_a_transition_that_takes_no_value(rulvar: Any, machines: Any) -> None:
+    rulvar("run", "machines.py:Choose", "--run-id", "r")
+    refused = rulvar("answer", "r", "left", "no")
+    assert (refused.code, refused.out) == (2, "")
+    assert "write yes to do so" in refused.err
+    answered = rulvar("answer", "r", "left", "yes")
+    assert answered.code == 0
+    assert "still waits" not in answered.out
+    assert rulvar("resume", "r", "machines.py:Choose", "--json").json["result"] == {"went": "left"}
+
+
+AGENTS = """
+    from rulvar import Agent
+    from rulvar.testing import final, scripted_model
+
+    clerk = Agent(id="clerk", model=scripted_model([final("It has shipped.")]))
+
+    class Odd:
+        def __getattr__(self, name):
+            raise RuntimeError(f"no {name}")
+
+    odd = Odd()
+"""
+
+
+def test_an_agent_is_run_by_its_name_as_a_workflow_is(rulvar: Any, project: Path) -> None:
+    (project / "agents.py").write_text(textwrap.dedent(AGENTS))
+    done = rulvar("run", "agents.py:clerk", "--args", '"Where is it?"', "--run-id", "r", "--json")
+    assert (done.code, done.json["workflow"], done.json["value"]) == (0, "agent:clerk", "It has shipped.")
+    assert rulvar("replay", "r", "agents.py:clerk", "--json").json["status"] == "ok"
+    assert "did you mean 'clerk'?" in rulvar("run", "agents.py:cleark").err
+    assert "agents.py:odd is no workflow but an Odd" in rulvar("run", "agents.py:odd").err
+    assert "; workflows there: clerk" in rulvar("run", "agents.py:nothing_like_it").err
+
+
+def test_machines_are_among_the_workflows_of_a_file(rulvar: Any, machines: Any) -> None:
+    assert "workflows there: AskName, AskUser, Broken, Choose" in rulvar("run", "machines.py:zzz").err

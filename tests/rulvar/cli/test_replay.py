@@ -164,3 +164,61 @@ def test_a_journal_of_another_version_is_refused(recorded: Rulvar, project: Path
     done = recorded("replay", "r1", "asks.py:asks")
     assert done.code == 2
     assert "hashVersion 3" in done.err
+
+
+def recorded_and_now(done: Any) -> list[str]:
+    return [line.strip() for line in done.out.splitlines() if line.strip().startswith(("recorded", "now"))]
+
+
+def test_what_was_recorded_stands_above_what_is_asked_now(recorded: Rulvar, project: Path) -> None:
+    edit(project, '"second"', '"sceond"')
+    assert recorded("export", "r1", "-o", "r1.json").code == 0
+    for source in ("r1", ".rulvar/r1.jsonl", "./r1.json"):
+        done = recorded("replay", source, "asks.py:asks", "--arg", "a=1")
+        assert done.code == 1, done.err
+        assert recorded_and_now(done) == ["recorded second", "now      sceond"]
+    assert recorded_and_now(recorded("resume", "r1", "asks.py:asks", "--dry-run")) == [
+        "recorded second", "now      sceond"
+    ]  # fmt: skip
+    [difference] = recorded("replay", "r1", "asks.py:asks", "--json").json["divergence"]["differences"]
+    assert difference == {"path": "prompt", "recorded": "second", "actual": "sceond"}
+
+
+def test_long_prompts_are_shown_where_they_part(recorded: Rulvar, project: Path) -> None:
+    words = " ".join(f"word{number}" for number in range(60))
+    edit(project, '"second"', f'"{words}"')
+    assert recorded("run", "asks.py:asks", "--arg", "a=1", "--run-id", "r2").code == 0
+    edit(project, "word40", "other40")
+    shown = recorded_and_now(recorded("replay", "r2", "asks.py:asks"))
+    assert [line.split()[0] for line in shown] == ["recorded", "now"]
+    assert "word40 word41" in shown[0]
+    assert "other40 word41" in shown[1]
+    assert all(len(line) < 90 for line in shown)
+    assert shown[0].index("word39") == shown[1].index("word39")
+
+
+def test_a_journal_alone_says_where_the_prompt_could_be_had(recorded: Rulvar, project: Path) -> None:
+    edit(project, '"second"', '"another"')
+    (project / "alone.jsonl").write_bytes((project / ".rulvar" / "r1.jsonl").read_bytes())
+    done = recorded("replay", "./alone.jsonl", "asks.py:asks", "--arg", "a=1")
+    assert "recorded None" not in done.out
+    assert "the transcript that has its words is not at hand" in done.out
+    [told] = recorded("replay", "./alone.jsonl", "asks.py:asks", "--arg", "a=1", "--json").json["divergence"][
+        "differences"
+    ]
+    assert (told["recorded"], told["actual"]) == (None, "'another'")
+
+
+def test_a_step_under_another_label_says_that_its_words_are_not_kept(recorded: Rulvar, project: Path) -> None:
+    edit(project, '"count"', '"number"')
+    done = recorded("replay", "r1", "asks.py:asks")
+    assert "recorded None" not in done.out
+    assert "of a step the journal holds a hash" in done.out
+
+
+def test_a_prompt_that_is_the_same_points_at_the_other_fields(recorded: Rulvar, project: Path) -> None:
+    edit(project, '"second")', '"second", agent_type="other", schema={"type": "string"})')
+    config = project / "rulvar_config.py"
+    config.write_text(config.read_text().replace("routing=", 'profiles={"other": {}}, routing='))
+    done = recorded("replay", "r1", "asks.py:asks")
+    assert "the recorded one is the same: several other fields differ at once" in done.out

@@ -33,7 +33,7 @@ def test_a_run_that_waits_exits_3_and_tells_how_to_answer(rulvar: Rulvar) -> Non
     assert done.code == 3
     assert "waits for gate" in done.out
     assert "Ship it?" in done.out
-    assert "rulvar answer r1 KEY VALUE" in done.out
+    assert "rulvar answer r1 gate VALUE" in done.out
 
 
 def test_json_is_one_document_and_nothing_else_whatever_user_code_prints(
@@ -315,3 +315,16 @@ def test_a_budget_beyond_all_money_is_a_ceiling_like_others(rulvar: Rulvar, budg
     done = rulvar("run", "flows.py:hello", "--budget", budget, "--run-id", "r1")
     assert done.code == 0, done.err
     assert rulvar("resume", "r1", "flows.py:hello").code == 0
+
+
+def test_an_argument_in_utf_8_is_one_whatever_the_locale_says(rulvar: Rulvar) -> None:
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = rulvar("run", "flows.py:echo", "--arg", "name=Zoë 🦊", "--json", **ascii_only)
+    assert done.json["value"] == {"name": "Zoë 🦊"}
+
+
+def test_an_entry_that_is_not_there_cannot_be_run_again(rulvar: Rulvar) -> None:
+    rulvar("run", "flows.py:hello", "--run-id", "r1")
+    done = rulvar("resume", "r1", "flows.py:hello", "--invalidate", "99")
+    assert (done.code, done.out) == (2, "")
+    assert "--invalidate 99: run 'r1' has no entry 99; its last one is" in done.err

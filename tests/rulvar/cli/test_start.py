@@ -73,11 +73,22 @@ def test_every_verb_has_help_and_takes_json(look: Rulvar, verb: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["rnu"], "did you mean 'run'?"),
+        (["rnu"], "did you mean 'rulvar run'?"),
         (["zzz"], "see rulvar --help"),
-        (["runs"], "the following arguments are required: RUN (see rulvar runs --help)"),
-        (["cassette", "shwo"], "did you mean 'show'?"),
-        (["inspect"], "the following arguments are required: RUN (see rulvar inspect --help)"),
+        (["runs"], "are required: RUN; rulvar runs ls lists the runs (see rulvar runs --help)"),
+        (["cassette", "shwo"], "did you mean 'rulvar cassette show'?"),
+        (["inspect"], "are required: RUN; rulvar runs ls lists the runs (see rulvar inspect --help)"),
+        (["ls"], "did you mean 'rulvar runs ls'?"),
+        (["list"], "did you mean 'rulvar runs ls'?"),
+        (["audit"], "did you mean 'rulvar runs audit'?"),
+        (["cassete", "ls"], "did you mean 'rulvar cassette ls'?"),
+        (["continue", "r1"], "did you mean 'rulvar resume'?"),
+        (["runs", "show", "r1"], "did you mean 'rulvar runs r1'?"),
+        (["runs", "resume", "r1"], "did you mean 'rulvar resume r1'?"),
+        (["lint", "."], "rulvar-lint is a program of its own"),
+        (["runs", "ls", "--stat", "ok"], "did you mean '--status'?"),
+        (["run", "flows.py:echo", "--agr", "a=1"], "did you mean '--arg'?"),
+        (["run", "flow.py:echo"], "no such file; did you mean 'flows.py'?"),
         (["runs", "ls", "extra"], "unrecognized arguments: extra"),
         (["inspect", "r1", "--seq", "x"], "--seq"),
         (["help", "zzz"], "no such verb"),
@@ -88,6 +99,29 @@ def test_a_wrong_command_line_is_told_in_one_line(look: Rulvar, words: list[str]
     assert (done.code, done.out) == (2, "")
     assert len(done.err.splitlines()) == 1
     assert named in done.err
+
+
+def test_a_command_that_lacks_a_run_names_the_latest(look: Rulvar, store: Any) -> None:
+    store.put("r1", meta={"status": "suspended", "workflowName": "release"})
+    for words in (["resume"], ["answer"], ["inspect"], ["replay"], ["runs"]):
+        assert "the latest: r1 (release, suspended); rulvar runs ls lists all" in look(*words).err
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"), [("01J8", "'01J8ZZZ' or '01J8AAA'"), ("realese-7", "'release-7'")]
+)
+def test_a_run_that_is_not_there_is_met_with_those_that_come_near(
+    look: Rulvar, store: Any, typed: str, named: str
+) -> None:
+    for run_id in ("01J8AAA", "01J8ZZZ", "release-7"):
+        store.put(run_id)
+    assert f"did you mean {named}?" in look("inspect", typed).err
+
+
+def test_a_word_that_is_no_run_and_comes_near_a_verb_is_met_with_the_verb(look: Rulvar, store: Any) -> None:
+    store.put("r1")
+    assert "or did you mean 'rulvar runs ls'?" in look("runs", "list").err
+    assert "rulvar runs ls'?" not in look("inspect", "list").err
 
 
 def test_versions_are_told(look: Rulvar) -> None:

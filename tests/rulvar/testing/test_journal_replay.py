@@ -249,3 +249,38 @@ async def test_a_replay_over_other_adapters_routes_nothing_to_the_fake_one() -> 
         entries = await engine.store.load("r")
     replayed = await replay_run(body, journal=entries, adapters=[their], routing=routing)
     assert (replayed.outcome.value, len(their.calls)) == ("said", 1)
+
+
+async def test_a_miss_shows_the_recorded_prompt_beside_the_present_one() -> None:
+    engine = create_test_engine(agents={"analyst": "looks safe"})
+    run = engine.run(release)
+    await run.result()
+
+    @workflow(name="release")
+    async def edited(ctx: Ctx, args: Any) -> Any:
+        return await ctx.agent("analyse the release diff", agent_type="analyst")
+
+    with pytest.raises(JournalMissError) as missed:
+        await replay_run(edited, journal=(engine.store, run.run_id), profiles=PROFILES)
+    lines = [line.strip() for line in str(missed.value).splitlines()[-2:]]
+    assert lines == ["recorded analyze the release diff", "now      analyse the release diff"]
+    with pytest.raises(JournalMissError, match="transcript that has its words is not at hand"):
+        await replay_run(edited, journal=await engine.store.load(run.run_id), profiles=PROFILES)
+
+
+async def test_a_wait_under_another_key_shows_both_keys() -> None:
+    engine = create_test_engine(agents={"analyst": "looks safe"})
+    run = engine.run(release)
+    await run.result()
+
+    @workflow(name="release")
+    async def edited(ctx: Ctx, args: Any) -> Any:
+        await ctx.agent("analyze the release diff", agent_type="analyst")
+        return await ctx.await_external("gate")
+
+    with pytest.raises(JournalMissError) as missed:
+        await replay_run(edited, journal=(engine.store, run.run_id), profiles=PROFILES)
+    assert [line.split() for line in str(missed.value).splitlines()[-2:]] == [
+        ["recorded", "release-gate"],
+        ["now", "gate"],
+    ]

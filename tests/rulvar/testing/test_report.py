@@ -70,6 +70,15 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     assert [item.name for item in path.parent.iterdir()] == ["report.json"]
 
 
+def test_a_report_among_the_caches_is_not_for_git(tmp_path: Path) -> None:
+    ignore = tmp_path / ".rulvar_cache" / ".gitignore"
+    write_report(tmp_path / ".rulvar_cache" / "reports" / "pytest.json", sample(tmp_path))
+    assert ignore.read_text() == "*\n"
+    ignore.write_text("mine")
+    write_report(tmp_path / ".rulvar_cache" / "reports" / "pytest.json", sample(tmp_path))
+    assert ignore.read_text() == "mine"
+
+
 def test_the_parts_of_a_report(tmp_path: Path) -> None:
     wire = sample(tmp_path).to_wire()
     [test] = wire["tests"]

@@ -1,0 +1,63 @@
+"""Scripted answers that a run did not ask for: a wrong name is refused, one that was not needed is told."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Collection
+
+from rulvar.contracts.outcome import Outcome
+from rulvar.errors import ConfigError
+from rulvar.testing.answers import Answers
+
+__all__ = ["UnusedAnswerWarning", "check_answers"]
+
+
+class UnusedAnswerWarning(UserWarning):
+    """An answer was scripted, and the run never asked for it."""
+
+
+def check_answers(
+    answers: Answers, outcome: Outcome, known: Collection[str], *, is_machine: bool
+) -> list[str]:
+    """Return what to warn of, once a run has gone as far as it does.
+
+    A name that no machine of the run has is a typing error. What a plain workflow may ask for is known
+    only once it asks, so there a run that ended may just not have needed the answer.
+
+    Args:
+        known: names of the transitions of the machines that the run may start.
+        is_machine: whether the run itself is one.
+
+    Raises:
+        ConfigError: a name is wrong; says which come near and what the run asked for.
+    """
+    is_over = outcome.status == "ok"
+    waits = outcome.status == "suspended"
+    told = []
+    for name in answers.unasked:
+        problem = f"answers: the run never asked for {name!r}{_near(name, answers.asked, known)}"
+        if name not in known and (waits or (is_over and is_machine)):
+            raise ConfigError(problem, data={"field": "answers", "name": name})
+        if is_over or waits:
+            told.append(problem)
+    for name, count in answers.queued.items() if is_over else ():
+        values = "1 queued value was" if count == 1 else f"{count} queued values were"
+        told.append(f"answers[{name!r}]: {values} not asked for: the run ended before")
+    return told
+
+
+def warn_of(problems: list[str], stacklevel: int) -> None:
+    """Warn of leftover answers at the line that scripted them."""
+    for problem in problems:
+        warnings.warn(problem, UnusedAnswerWarning, stacklevel=stacklevel + 1)
+
+
+def _near(name: str, asked: list[str], known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, [*asked, *known], 1)
+    hint = f"; did you mean {near[0]!r}?" if near and near[0] != name else ""
+    return (
+        f"{hint} It asked for {', '.join(map(repr, asked))}"
+        if asked
+        else f"{hint or ';'} It asked for nothing"
+    )

@@ -1,0 +1,143 @@
+"""What a call that a strict replay missed looked like when it was recorded.
+
+A journal holds keys, not prompts. The words that a key was made of stand elsewhere: a prompt in the
+transcript of its call, the key of a wait in its entry. Where they are nowhere, that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.ports.observer import ClaimRecord, QuietObserver, SegmentRecord
+from rulvar.contracts.ports.transcripts import TranscriptStore
+from rulvar.contracts.redaction import Redactor
+from rulvar.stores.bundle import is_blob_name
+from rulvar.testing.excerpt import ABSENT, excerpt
+
+__all__ = ["MissWatch", "recorded_differences", "told_differences"]
+
+_UNKNOWN: Mapping[str, str] = {
+    "step": "of a step the journal holds a hash of label and deps: the code that recorded the run has them",
+    "child": "of a child the journal holds a hash of its arguments: a run with --trace keeps them",
+}
+_NO_TRANSCRIPT = (
+    "the journal holds a hash of the prompt, and the transcript that has its words is not at hand: replay the "
+    "run in its own store, or as rulvar export wrote it"
+)
+_SEVERAL = "the recorded one is the same: several other fields differ at once (agent type, model, effort, schema, tools)"
+
+
+class MissWatch(QuietObserver):
+    """Notes the call that a strict replay ended at; an observer of one engine."""
+
+    wants_segments = True
+
+    def __init__(self) -> None:
+        self.missed: ClaimRecord | None = None
+
+    def segment_ended(self, record: SegmentRecord) -> None:
+        """See one execution segment end."""
+        live = [claim for claim in record.claims if claim.action in ("live", "rerun")]
+        self.missed = live[0] if record.strict and live else None
+
+
+async def recorded_differences(
+    found: Mapping[str, Any],
+    missed: ClaimRecord | None,
+    entries: Sequence[JournalEntry],
+    transcripts: TranscriptStore | None,
+) -> list[dict[str, Any]]:
+    """Return the differences of a divergence with the recorded side filled in.
+
+    Args:
+        found: the divergence, as the error of the miss tells it.
+        missed: the call itself, whole.
+
+    Returns:
+        ``path``, ``recorded`` and ``actual`` of each, both sides shortened around where they part; and a
+        ``note`` where the recorded side is not known, or is the same.
+    """
+    differences = [dict(item) for item in found.get("differences") or ()]
+    expected = found.get("expected")
+    if found.get("reason") != "changed" or missed is None or not isinstance(expected, Mapping):
+        return differences
+    told = []
+    for item in differences:
+        if item["recorded"] is None and item["path"] in _TEXTS:
+            item = await _filled(item, missed, entries, expected.get("seq"), transcripts)
+        told.append(item)
+    return told
+
+
+_TEXTS = frozenset({"prompt", "label or deps", "args", "key"})
+"""What a key is made of: the fields of which the journal itself says nothing."""
+
+
+async def _filled(
+    item: dict[str, Any],
+    missed: ClaimRecord,
+    entries: Sequence[JournalEntry],
+    seq: Any,
+    transcripts: TranscriptStore | None,
+) -> dict[str, Any]:
+    wires = [entry.to_wire() for entry in entries if entry.seq == seq or entry.ref == seq]
+    kind = str(missed.identity.get("kind"))
+    actual = missed.identity.get(_FIELDS.get(kind, "key"))
+    recorded = await _recorded(kind, wires, transcripts)
+    if recorded is ABSENT:
+        return {**item, "note": _UNKNOWN.get(kind, _NO_TRANSCRIPT)}
+    if recorded == actual:
+        return {**item, "recorded": item["actual"], "note": _SEVERAL}
+    left, right = excerpt(*(Redactor().redact(side).value for side in (recorded, actual)))
+    return {**item, "recorded": left, "actual": right}
+
+
+_FIELDS: Mapping[str, str] = {"agent": "prompt", "child": "args"}
+
+
+async def _recorded(
+    kind: str, wires: Sequence[Mapping[str, Any]], transcripts: TranscriptStore | None
+) -> Any:
+    """Return what stood there when it was recorded, or ABSENT."""
+    for wire in wires:
+        value = wire.get("value")
+        if kind == "external" and isinstance(value, Mapping) and "key" in value:
+            return value["key"]
+        if kind == "child" and isinstance(value, Mapping) and "args" in value and "ref" not in wire:
+            return value["args"]
+        ref = wire.get("transcriptRef") or wire.get("checkpointRef")
+        if kind == "agent" and transcripts is not None and isinstance(ref, str) and is_blob_name(ref):
+            data = await transcripts.get(ref)
+            if data is not None:
+                return _prompt_in(data)
+    return ABSENT
+
+
+def _prompt_in(data: bytes) -> Any:
+    """Return the text of the first message that a person's side of a conversation holds."""
+    try:
+        messages = decode_json(data)["messages"]
+        first = next(message for message in messages if message["role"] == "user")
+        return "".join(part["text"] for part in first["parts"] if part.get("type") == "text")
+    except (ValueError, TypeError, KeyError, StopIteration, AttributeError):
+        return ABSENT
+
+
+def told_differences(differences: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return lines that show differences, both sides under each other."""
+    lines = []
+    for item in differences:
+        lines.append(f"differs  {item.get('path')}")
+        if item.get("recorded") is not None or "note" not in item:
+            lines.append(f"  recorded {_side(item.get('recorded'))}")
+        lines.append(f"  now      {_side(item.get('actual'))}")
+        if "note" in item:
+            lines.append(f"  ({item['note']})")
+    return lines
+
+
+def _side(text: Any) -> str:
+    return "(nothing)" if text is None else str(text)
