@@ -81,6 +81,7 @@ class JournalIndex:
         self._invalidate = frozenset(invalidate)
         self._queues: dict[tuple[str, str], list[Operation]] = {}  # the next one comes last
         self._shared: set[tuple[str, str]] = set()
+        self._has_duplicates = False
         self._anywhere: dict[str, list[Operation]] = {}
         self._by_scope: dict[str, list[Operation]] = {}
         self._by_agent: dict[tuple[str, Any], list[JournalEntry]] | None = None
@@ -211,8 +212,7 @@ class JournalIndex:
             self._count(entry)
 
     def _add_operation(self, entry: JournalEntry) -> None:
-        if entry.seq in self.operations:  # a seq that comes twice: the last one counts
-            self.operations[entry.seq].consumed = True
+        self._has_duplicates = self._has_duplicates or entry.seq in self.operations
         operation = self.operations[entry.seq] = Operation(entry)
         place = self._count(entry)
         queue = self._queues.get(place)
@@ -280,7 +280,12 @@ class JournalIndex:
 
     def _queue(self) -> None:
         """Put each repetition in the place of what it repeats, and the queues in the order of taking."""
-        for place in self._shared:
+        if self._has_duplicates:  # the last operation of a seq is the one that counts
+            self._queues.clear()
+            for operation in self.operations.values():
+                place = (operation.first.scope, operation.first.key)
+                self._queues.setdefault(place, []).append(operation)
+        for place in self._shared & self._queues.keys():
             self._queues[place] = self._latest_attempts(self._queues[place])[::-1]
 
     def _latest_attempts(self, group: list[Operation]) -> list[Operation]:
