@@ -7,7 +7,8 @@ import logging
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from lsprotocol import types as lsp
+from rulvar_lsp.edge import messages as lsp
+from rulvar_lsp.edge import methods
 
 if TYPE_CHECKING:
     from rulvar_lsp.edge.protocol import RulvarProtocol
@@ -46,8 +47,8 @@ class ClientLog(logging.Handler):
         text = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
             text += f" ({type(record.exc_info[1]).__name__}: {record.exc_info[1]})"
-        params = lsp.LogMessageParams(type=kind, message=text)
+        params = {"type": kind, "message": text}
         try:
-            self._loop.call_soon_threadsafe(self._protocol.notify, lsp.WINDOW_LOG_MESSAGE, params)
+            self._loop.call_soon_threadsafe(self._protocol.notify, methods.WINDOW_LOG_MESSAGE, params)
         except RuntimeError:  # the loop is closed: the server is leaving
             return

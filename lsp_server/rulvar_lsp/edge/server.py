@@ -12,10 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lsprotocol import types as lsp
-from pygls.lsp.server import LanguageServer
-from pygls.protocol import default_converter
-
+from rulvar_lsp.edge import methods
 from rulvar_lsp.edge.capabilities import NAME, server_capabilities
 from rulvar_lsp.edge.client import Client
 from rulvar_lsp.edge.collection import hold_back
@@ -35,25 +32,24 @@ _ENDING = [int(getattr(signal, name)) for name in ("SIGTERM", "SIGHUP") if hasat
 _FIRST_LOOK = ("rulvar_lsp.edge.workbench", "rulvar_lsp.report", "rulvar_lint.project")
 
 
-class RulvarServer(LanguageServer):
+class RulvarServer:
     """One client, one session."""
 
-    protocol: RulvarProtocol
-
     def __init__(self, version: str) -> None:
-        super().__init__(NAME, version, protocol_cls=RulvarProtocol, converter_factory=default_converter)
+        self.version = version
+        self.protocol = RulvarProtocol()
         self.session = Session()
         self.workbench: Workbench | None = None
         self.exit_code: int | None = None
         self._stopped: asyncio.Event | None = None
         self.protocol.on_exit = self._leave
         self.protocol.handlers = {
-            lsp.INITIALIZE: self._initialize,
-            lsp.SHUTDOWN: self._shutdown,
-            lsp.SET_TRACE: lambda params: None,
+            methods.INITIALIZE: self._initialize,
+            methods.SHUTDOWN: self._shutdown,
+            methods.SET_TRACE: lambda params: None,
         }
 
-    def _initialize(self, raw: Any) -> lsp.InitializeResult:
+    def _initialize(self, raw: Any) -> dict[str, Any]:
         params = raw if isinstance(raw, dict) else {}
         given = params.get("initializationOptions")
         options = given if isinstance(given, dict) else {}
@@ -65,10 +61,10 @@ class RulvarServer(LanguageServer):
             session.add_folder(uri)
         self.protocol.state = "initialized"
         self.protocol.after_first_answer(lambda: self._open(params.get("processId"), faults))
-        return lsp.InitializeResult(
-            capabilities=server_capabilities(session.client),
-            server_info=lsp.ServerInfo(name=self.name, version=self.version),
-        )
+        return {
+            "capabilities": server_capabilities(session.client),
+            "serverInfo": {"name": NAME, "version": self.version},
+        }
 
     def _open(self, process_id: Any, faults: tuple[str, ...]) -> None:
         from rulvar_lsp.edge.workbench import Workbench
