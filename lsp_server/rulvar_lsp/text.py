@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -127,8 +128,6 @@ class Text:
 
     def place(self, offset: int) -> tuple[int, int]:
         """Return (line, column) of an offset, clamped; inside a CRLF it is the end of the line."""
-        from bisect import bisect_right
-
         offset = max(0, min(offset, len(self.source)))
         line = bisect_right(self._starts, offset) - 1
         return line, min(offset, self._ends[line]) - self._starts[line]
@@ -148,8 +147,15 @@ class Text:
         a, b = min(a, b), max(a, b)
         return Text(self.source[:a] + new + self.source[b:])
 
+    def _has(self, line: int, column: int) -> bool:
+        starts = self._starts
+        return 0 <= line < len(starts) and 0 <= column <= self._ends[line] - starts[line]
+
     def clamp(self, span: Span) -> Span:
         """Return the span cut down to what exists in this text."""
+        ordered = (span.line, span.column) <= (span.end_line, span.end_column)
+        if ordered and self._has(span.line, span.column) and self._has(span.end_line, span.end_column):
+            return span
         start = self.place(self.offset(span.line, span.column))
         end = self.place(self.offset(span.end_line, span.end_column))
         return Span(*start, *max(start, end))
