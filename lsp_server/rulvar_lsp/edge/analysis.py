@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_CHARACTERS = 5_000_000
+MOST_IDLE_PROJECTS = (
+    4  # remembered though nothing of them is open: a file is often closed to open its neighbour
+)
 # the root of files without a project: a folder that does not exist
 _NOWHERE = f"/rulvar-lsp-no-project-{os.getpid()}"
 
@@ -98,8 +101,12 @@ class Analyst:
 
     # -- on the loop ----------------------------------------------------------------------------
     async def view(self, document: Document, *, fresh: bool = False) -> View:
-        """Look at a document; `fresh` also takes the newest texts of the other files in."""
+        """Look at a document; `fresh` also takes the newest texts of the other files in.
+
+        Raises `Superseded` for a text that is not the newest, or whose document was closed.
+        """
         analysis = await self._analysis(document, fresh)
+        self._check_newest(document)
         recorded = self._session.recorded
         key = uri_key(document.uri)
         known = self._views.get(key)
@@ -111,7 +118,7 @@ class Analyst:
     async def forecasts(self, view: View) -> tuple[Forecast, ...]:
         """What the calls of a document will be served of which no run of this text is known."""
         root = self._place(view.document).root
-        if root == _NOWHERE or not view.analysis.calls:
+        if root == _NOWHERE or not view.analysis.calls or not self._is_newest(view.document):
             return ()
         key = uri_key(view.document.uri)
         known = self._forecasts.get(key)
@@ -122,21 +129,34 @@ class Analyst:
 
     async def _analysis(self, document: Document, fresh: bool) -> Analysis:
         key = uri_key(document.uri)
-        job = self._jobs.get(key)
-        if job is None or job.document is not document or (fresh and job.revision != self.revision):
-            if job is not None:
-                job.task.cancel()  # of no effect once the worker has begun with it
-            self._collector.wait()
-            task = self._submit(self._look, document, self._place(document))
-            task.add_done_callback(lambda _: self._collector.worked())
-            job = self._jobs[key] = _Job(document, self.revision, task)
-        try:
-            return await asyncio.shield(job.task)
-        except asyncio.CancelledError:
-            newer = self._jobs.get(key)
-            if job.task.cancelled() and newer is not None and newer is not job:
-                raise Superseded from None
-            raise
+        while True:
+            self._check_newest(
+                document
+            )  # else a late request for an old text would take the place of the new one's
+            job = self._jobs.get(key)
+            if job is None or job.document is not document or (fresh and job.revision != self.revision):
+                if job is not None:
+                    job.task.cancel()  # of no effect once the worker has begun with it
+                job = self._jobs[key] = self._begin(document)
+            try:
+                return await asyncio.shield(job.task)
+            except asyncio.CancelledError:
+                own = asyncio.current_task()
+                if (own is not None and own.cancelling()) or self._jobs.get(key) is job:
+                    raise  # otherwise another job has taken the place of this one
+
+    def _begin(self, document: Document) -> _Job:
+        self._collector.wait()
+        task = self._submit(self._look, document, self._place(document))
+        task.add_done_callback(lambda _: self._collector.worked())
+        return _Job(document, self.revision, task)
+
+    def _is_newest(self, document: Document) -> bool:
+        return self._session.document(document.uri) is document
+
+    def _check_newest(self, document: Document) -> None:
+        if not self._is_newest(document):
+            raise Superseded
 
     def edited(self, document: Document) -> None:
         """A text has changed: what was found in other files may change with it."""
@@ -145,11 +165,17 @@ class Analyst:
     def closed(self, document: Document) -> None:
         """A document was closed: the file on disk counts again."""
         key = uri_key(document.uri)
-        self._jobs.pop(key, None)
+        if (job := self._jobs.pop(key, None)) is not None:
+            job.task.cancel()
         self._views.pop(key, None)
         self._forecasts.pop(key, None)
         self.revision += 1
-        self._submit(self._drop, document.uri, self._place(document))
+        used = {*self._session.folders, *(self._place(d).root for d in self._session.documents)}
+        self._submit(self._drop, key, self._place(document), used)
+
+    async def held(self) -> dict[str, int]:
+        """How much is remembered, once the worker has done what it was given."""
+        return await asyncio.shield(self._submit(self._count))
 
     def folders_changed(self) -> None:
         """Workspace folders came or went: files may belong to another project now."""
@@ -265,7 +291,7 @@ class Analyst:
         return open_forecasts(found, view.placed)
 
     def _cassette_findings(self, document: Document) -> tuple[Finding, ...]:
-        checker = self._cassettes.setdefault(document.uri, CassetteChecker())
+        checker = self._cassettes.setdefault(uri_key(document.uri), CassetteChecker())
         try:
             return checker.check(document.text)
         except Exception:
@@ -285,15 +311,31 @@ class Analyst:
                 logger.error("the lint's configuration cannot be used: %s", error)
             else:
                 self.faults.pop(root, None)
-        return self._projects[root]
+        project = self._projects[root] = self._projects.pop(root)  # used last
+        return project
 
-    def _drop(self, uri: str, place: Place) -> None:
-        self._cassettes.pop(uri, None)
+    def _drop(self, key: str, place: Place, used: set[str]) -> None:
+        self._cassettes.pop(key, None)
         self._workflows.pop(place.path, None)
         if self._overlays.pop(place.path, None) is not None:
             project = self._projects.get(place.root)
             if project is not None:
                 project.set_text(place.path, None)
+        idle = [root for root in self._projects if root not in used]
+        for root in idle[:-MOST_IDLE_PROJECTS]:
+            del self._projects[root]
+            self.faults.pop(root, None)
+
+    def _count(self) -> dict[str, int]:
+        return {
+            "jobs": len(self._jobs),
+            "views": len(self._views),
+            "forecasts": len(self._forecasts),
+            "overlays": len(self._overlays),
+            "cassettes": len(self._cassettes),
+            "workflows": len(self._workflows),
+            "projects": len(self._projects),
+        }
 
     def _invalidate(self, paths: list[str], configuration: bool) -> None:
         if configuration:

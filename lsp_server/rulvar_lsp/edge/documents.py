@@ -37,6 +37,10 @@ class DocumentSync:
         self._last_seconds: dict[str, float] = {}
         self._others: asyncio.Task[None] | None = None
 
+    def held(self) -> dict[str, int]:
+        """How much is remembered."""
+        return {"publishing": len(self._publishing), "seconds": len(self._last_seconds)}
+
     # -- notifications --------------------------------------------------------------------------
     def did_open(self, params: lsp.DidOpen) -> None:
         """Open a document."""
@@ -74,6 +78,7 @@ class DocumentSync:
             task.cancel()
         self._last_seconds.pop(key, None)
         self._bench.analyst.closed(document)
+        self._bench.answers.closed(document)
         self._bench.workspace_check.soon()
         if not self._bench.session.client.pulls_diagnostics:
             self.send(document.uri, None, [])

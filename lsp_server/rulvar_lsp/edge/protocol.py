@@ -73,7 +73,8 @@ class RulvarProtocol:
         self.state = "new"  # new -> initialized -> shutdown
         self.on_exit: Callable[[int], None] = lambda code: None
         self._out: BinaryIO | None = None
-        self._tasks: dict[int | str, asyncio.Future[Any]] = {}
+        self._tasks: dict[int | str, asyncio.Future[Any]] = {}  # of the client's requests
+        self._work: set[asyncio.Future[Any]] = set()  # of the server's own
         self._asked: dict[str, asyncio.Future[Any]] = {}
         self._ids = itertools.count(1)
         self._pending: Callable[[], None] | None = None
@@ -149,7 +150,8 @@ class RulvarProtocol:
                 self._answer(msg_id, result)
 
     def _finish(self, msg_id: int | str, method: str, task: asyncio.Future[Any]) -> None:
-        self._tasks.pop(msg_id, None)
+        if self._tasks.get(msg_id) is task:  # an id may come again before its answer
+            del self._tasks[msg_id]
         if task.cancelled():  # perhaps before its first step: only a callback sees that
             self._answer_fault(msg_id, ResponseFault(REQUEST_CANCELLED, f"{method}: cancelled"))
         elif (error := task.exception()) is None:
@@ -217,20 +219,29 @@ class RulvarProtocol:
                 logger.exception("%s failed", name)
 
         task = asyncio.ensure_future(guarded())
-        key = f"work-{next(self._ids)}"
-        self._tasks[key] = task
-        task.add_done_callback(lambda _: self._tasks.pop(key, None))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
         return task
 
     def cancel_all(self) -> None:
         """Cancel every running handler."""
-        for task in list(self._tasks.values()):
+        for task in [*self._tasks.values(), *self._work]:
             task.cancel()
 
     @property
     def running(self) -> int:
-        """Number of handlers that have not finished."""
+        """Number of requests that are worked on."""
         return len(self._tasks)
+
+    @property
+    def working(self) -> int:
+        """Number of things the server does that nobody waits for."""
+        return len(self._work)
+
+    @property
+    def asking(self) -> int:
+        """Number of requests that the client has not answered."""
+        return len(self._asked)
 
     def _structure(self, method: str, raw: object) -> Any:
         shape = messages.PARAMS.get(method)

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,7 @@ class Workbench:
         self._offered = settings  # of the initialization options
         self._settings_known = asyncio.Event()
         self._scanning = asyncio.Lock()
+        self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rulvar-lsp reports")
         self._scanned: set[str] = set()
         self._shown_faults: dict[str, str] = {}
 
@@ -107,7 +109,13 @@ class Workbench:
             "rulvar/nearest": answers.sides,
             "rulvar/recordedBy": answers.recorded_by,
             "rulvar/trust": self._did_trust,
+            "rulvar/held": self._held,
         }
+
+    async def _held(self, params: object) -> dict[str, int]:
+        from rulvar_lsp.edge.holdings import holdings
+
+        return await holdings(self)
 
     async def _initialized(self, params: object) -> None:
         client = self.session.client
@@ -207,7 +215,7 @@ class Workbench:
             ]
             roots = session.project_roots
             loop = asyncio.get_running_loop()
-            scan: Scan = await loop.run_in_executor(None, self.reports.scan, roots, patterns)
+            scan: Scan = await loop.run_in_executor(self._disk, self.reports.scan, roots, patterns)
             self._scanned.update(roots)
         for path, fault in scan.faults.items():
             logger.warning("%s", fault)
