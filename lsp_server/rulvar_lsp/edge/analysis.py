@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rulvar_lsp.edge.cassettes import CassetteChecker
 from rulvar_lsp.edge.collection import Collector
 from rulvar_lsp.edge.forecasts import Forecaster
+from rulvar_lsp.edge.sources import read_source
 from rulvar_lsp.edge.uris import path_to_uri, uri_key
 from rulvar_lsp.features.diagnostics import Finding, lint_findings
 from rulvar_lsp.features.forecast import Forecast, open_forecasts
@@ -262,12 +263,14 @@ class Analyst:
         return sorted(os.path.join(root, path) for path in project.candidates() if path.endswith(".py"))
 
     def _look_at_file(self, place: Place, recorded: Recorded) -> View | None:
+        source = read_source(place.path)
         try:
-            with open(place.path, encoding="utf-8", newline="") as file:
-                text = Text(file.read())
             changed = os.stat(place.path).st_mtime
         except (OSError, ValueError):
             return None
+        if source is None:
+            return None
+        text = Text(source)
         document = Document(path_to_uri(place.path), place.path, None, text, changed_at=changed)
         project = self._project(place.root)
         if project is None:

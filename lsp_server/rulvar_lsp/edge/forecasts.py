@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from rulvar_lsp.edge.sources import read_source
 from rulvar_lsp.edge.uris import path_to_uri
 from rulvar_lsp.features.cassette import cassette_links
 from rulvar_lsp.features.forecast import Forecast
@@ -156,11 +157,7 @@ class Forecaster:
         known = self._texts.get(path)
         if known is not None and known[0] == stamp:
             return known[1]
-        try:
-            with open(path, encoding="utf-8", newline="") as file:
-                text = file.read(_MOST_BYTES)
-        except (OSError, ValueError):
-            text = ""
+        text = read_source(path, _MOST_BYTES) or ""
         self._texts[path] = (stamp, text)
         return text
 

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any
 
 from rulvar_lsp.edge import messages, methods
@@ -220,7 +220,13 @@ class RulvarProtocol:
 
         task = asyncio.ensure_future(guarded())
         self._work.add(task)
-        task.add_done_callback(self._work.discard)
+
+        def done(ended: asyncio.Future[None]) -> None:
+            self._work.discard(ended)
+            if iscoroutine(work):
+                work.close()  # it was never begun where the task was cancelled before its first step
+
+        task.add_done_callback(done)
         return task
 
     def cancel_all(self) -> None:

@@ -8,7 +8,6 @@ import importlib
 import logging
 import os
 import signal
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -148,6 +147,6 @@ def run(version: str, reader: BinaryIO, writer: BinaryIO) -> int:
 
 def leave_now(code: int) -> None:
     """End the process without waiting for worker threads."""
-    with contextlib.suppress(Exception):
-        sys.stderr.flush()
+    for handler in logging.getLogger().handlers:
+        handler.flush()
     os._exit(code)

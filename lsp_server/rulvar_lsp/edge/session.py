@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from rulvar_lsp.edge.client import Client
 from rulvar_lsp.edge.settings import Settings
+from rulvar_lsp.edge.sources import read_source
 from rulvar_lsp.edge.uris import uri_key, uri_to_path
 from rulvar_lsp.snapshot import Document, Recorded
 from rulvar_lsp.text import Span, Text
@@ -170,7 +171,6 @@ def _changed_at(path: str | None, source: str) -> float:
         return time.time()
     try:
         changed = os.stat(path).st_mtime
-        with open(path, encoding="utf-8", newline="") as file:
-            return changed if file.read(len(source) + 1) == source else time.time()
     except (OSError, ValueError):
         return time.time()
+    return changed if read_source(path, 4 * len(source) + 4) == source else time.time()

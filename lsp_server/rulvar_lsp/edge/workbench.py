@@ -26,6 +26,7 @@ from rulvar_lsp.edge.protocol import ResponseFault
 from rulvar_lsp.edge.reports import ReportStore, Scan
 from rulvar_lsp.edge.session import PROJECT_FILE, Session
 from rulvar_lsp.edge.settings import SECTION, Settings, read_settings
+from rulvar_lsp.edge.sources import read_source
 from rulvar_lsp.edge.uris import path_to_uri
 from rulvar_lsp.edge.watching import Watcher
 from rulvar_lsp.edge.workspace_check import WorkspaceCheck
@@ -299,8 +300,5 @@ class Workbench:
                 return document.text
         if not path.endswith(".py"):
             return None  # a cassette may be large, and only its lines are pointed at
-        try:
-            with open(path, encoding="utf-8", newline="") as file:
-                return Text(file.read())
-        except (OSError, ValueError):
-            return None
+        source = read_source(path)
+        return Text(source) if source is not None else None
