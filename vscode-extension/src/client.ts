@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import * as vscode from "vscode";
 import { LanguageClient, State, Trace, type LanguageClientOptions } from "vscode-languageclient/node";
-import { launches, sameLaunch, type Launch } from "./core/launch";
+import { launches, notFound, sameLaunch, type Launch } from "./core/launch";
 import { RestartQueue } from "./core/restartQueue";
 import { selectedInterpreter } from "./python";
 import { launchSettings } from "./settings";
@@ -72,7 +72,7 @@ export class Server implements vscode.Disposable {
   private async start(): Promise<void> {
     const launch = await this.choose();
     this.launched = launch;
-    if (!launch) throw new Error('no Python with rulvar was found: pip install "rulvar[lsp]", or set rulvar.interpreter');
+    if (!launch) throw new Error(notFound(vscode.workspace.isTrusted));
     this.log.info(`starting ${[launch.command, ...launch.args].join(" ")}`);
     const client = new LanguageClient("rulvar", "rulvar", { command: launch.command, args: [...launch.args] }, this.options());
     client.onDidChangeState(({ newState }) => {

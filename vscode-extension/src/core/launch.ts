@@ -35,7 +35,9 @@ export function launches(from: Sources): Launch[] {
   const found: Launch[] = [];
   if (from.trusted) {
     if (from.selected) found.push(python(from.selected));
-    for (const folder of from.folders) found.push(python(venvPython(folder, from.platform)));
+    for (const folder of from.folders) {
+      for (const name of [".venv", "venv"]) found.push(python(venvPython(folder, name, from.platform)));
+    }
   }
   found.push({ command: "rulvar-lsp", args: ["--stdio"] });
   found.push(python(from.platform === "win32" ? "python" : "python3"));
@@ -47,10 +49,17 @@ function python(interpreter: string): Launch {
   return { command: interpreter, args: [...MODULE], python: interpreter };
 }
 
-function venvPython(folder: string, platform: NodeJS.Platform): string {
+function venvPython(folder: string, name: string, platform: NodeJS.Platform): string {
   return platform === "win32"
-    ? path.win32.join(folder, ".venv", "Scripts", "python.exe")
-    : path.posix.join(folder, ".venv", "bin", "python");
+    ? path.win32.join(folder, name, "Scripts", "python.exe")
+    : path.posix.join(folder, name, "bin", "python");
+}
+
+/** What to say when no way to start works. */
+export function notFound(trusted: boolean): string {
+  return trusted
+    ? 'no Python with rulvar was found: pip install "rulvar[lsp]", or set rulvar.interpreter'
+    : "trust this workspace to use its environment; none outside of it has rulvar";
 }
 
 export function sameLaunch(a: Launch | undefined, b: Launch | undefined): boolean {
