@@ -161,6 +161,48 @@ class Text:
         return Span(*start, *max(start, end))
 
 
+class LineEditor:
+    """A text under many changes: each costs what the lines that it touches cost, not the whole text."""
+
+    def __init__(self, text: Text) -> None:
+        self._lines = _split(text.source)  # with their line breaks
+
+    def replace(self, span: Span, new: str, encoding: Encoding) -> None:
+        """Replace a span, whose columns are in units of the client; like `Text.splice` of what was typed so far."""
+        lines = self._lines
+        start, end = sorted(
+            (
+                self._place(span.line, span.column, encoding),
+                self._place(span.end_line, span.end_column, encoding),
+            )
+        )
+        # the lines around belong to it: a CR before and an LF after may become one line break
+        first, last = max(start[0] - 1, 0), min(end[0] + 1, len(lines) - 1)
+        before = "".join(lines[first : start[0]]) + lines[start[0]][: start[1]]
+        after = lines[end[0]][end[1] :] + "".join(lines[end[0] + 1 : last + 1])
+        pieces = _split(before + new + after)
+        if last < len(lines) - 1:
+            pieces.pop()  # the empty piece after the last line break
+        lines[first : last + 1] = pieces
+
+    def _place(self, line: int, units: int, encoding: Encoding) -> tuple[int, int]:
+        if line < 0:
+            return 0, 0
+        if line >= len(self._lines):
+            return len(self._lines) - 1, len(self._lines[-1])
+        return line, decoded_column(self._lines[line].rstrip("\r\n"), units, encoding)
+
+    def text(self) -> Text:
+        """The text as it is now."""
+        return Text("".join(self._lines))
+
+
+def _split(source: str) -> list[str]:
+    """The lines with their breaks, and what follows the last one."""
+    ends = [match.end() for match in _LINE_BREAK.finditer(source)]
+    return [source[a:b] for a, b in zip([0, *ends], [*ends, len(source)], strict=True)]
+
+
 def lines_digest(lines: Iterable[str]) -> str:
     """Return the digest that a replay report gives for the lines of a call.
 

@@ -7,6 +7,7 @@ is looked at next and the ones between are skipped, since nobody asks for them a
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -87,7 +88,9 @@ class Analyst:
         self._session = session
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rulvar-lsp analysis")
         self._projects: dict[str, Project | None] = {}  # of the worker thread
-        self._overlays: dict[str, Document] = {}  # of the worker thread: path -> text the lint has
+        self._overlays: dict[
+            str, tuple[str, Document]
+        ] = {}  # of the worker thread: path -> root, text the lint has
         self._cassettes: dict[str, CassetteChecker] = {}  # of the worker thread
         # of the worker thread: names of the workflows in the last text of a file that parsed
         self._workflows: dict[str, frozenset[str]] = {}
@@ -225,8 +228,8 @@ class Analyst:
             return Place(session.root_of(path), path)
         # a buffer without a file, or a file that belongs to no project: looked at by itself, since the
         # folder around it may be anybody's home
-        name = "".join(c if c.isalnum() else "_" for c in document.uri)
-        return Place(_NOWHERE, f"{_NOWHERE}/{name[-100:]}/{os.path.basename(path or 'untitled.py')}")
+        name = hashlib.sha256(uri_key(document.uri).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return Place(_NOWHERE, f"{_NOWHERE}/{name}/{os.path.basename(path or 'untitled.py')}")
 
     # -- in the worker --------------------------------------------------------------------------
     def _look(self, document: Document, place: Place) -> Analysis:
@@ -241,9 +244,7 @@ class Analyst:
             project = self._project(place.root)
             if project is None:
                 return Analysis(document, tests=found_tests)
-            if self._overlays.get(path) is not document:
-                project.set_text(path, document.text.source)
-                self._overlays[path] = document
+            self._overlay(project, place, document)
             found = project.check_file(path)
             parsed = not any(d.code == "RLV001" for d in found)
             calls = static_calls(outline, project.ctx_calls(path)) if parsed else None
@@ -255,6 +256,23 @@ class Analyst:
         except Exception:
             logger.exception("the lint failed on %s", document.uri)
             return Analysis(document, tests=found_tests)
+
+    def _overlay(self, project: Project, place: Place, document: Document) -> None:
+        """Give the lint the text; the file may belong to another project than before."""
+        root, known = self._overlays.get(place.path, (place.root, None))
+        if known is document and root == place.root:
+            return
+        if root != place.root:
+            self._take_back(place.path)
+        project.set_text(place.path, document.text.source)
+        self._overlays[place.path] = (place.root, document)
+
+    def _take_back(self, path: str) -> None:
+        """Let the lint read the file on disk again."""
+        root, _ = self._overlays.pop(path, (None, None))
+        project = self._projects.get(root) if root is not None else None
+        if project is not None:
+            project.set_text(path, None)
 
     def _candidates(self, root: str) -> list[str]:
         project = self._project(root)
@@ -320,10 +338,7 @@ class Analyst:
     def _drop(self, key: str, place: Place, used: set[str]) -> None:
         self._cassettes.pop(key, None)
         self._workflows.pop(place.path, None)
-        if self._overlays.pop(place.path, None) is not None:
-            project = self._projects.get(place.root)
-            if project is not None:
-                project.set_text(place.path, None)
+        self._take_back(place.path)
         idle = [root for root in self._projects if root not in used]
         for root in idle[:-MOST_IDLE_PROJECTS]:
             del self._projects[root]
