@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { homedir } from "node:os";
 import * as vscode from "vscode";
 import { LanguageClient, State, Trace, type LanguageClientOptions } from "vscode-languageclient/node";
 import { launches, notFound, sameLaunch, type Launch } from "./core/launch";
@@ -126,6 +127,7 @@ export class Server implements vscode.Disposable {
       trusted,
       selected: trusted ? await selectedInterpreter(folders[0]?.uri) : undefined,
       folders: folders.map((folder) => folder.uri.fsPath),
+      home: homedir(),
       platform: process.platform,
     });
     if (candidates.length === 1) return candidates[0];

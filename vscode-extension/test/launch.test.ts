@@ -8,6 +8,7 @@ const base: Sources = {
   interpreter: "",
   selected: undefined,
   folders: ["/w"],
+  home: "/home/me",
   platform: "linux",
 };
 const commands = (from: Partial<Sources>) => launches({ ...base, ...from }).map((one) => one.command);
@@ -30,6 +31,12 @@ test("an untrusted workspace contributes nothing that would be executed", () => 
 
 test("a module of the workspace cannot stand in for the standard library", () => {
   for (const one of launches(base)) if (one.python) assert.equal(one.args[0], "-P");
+});
+
+test("a setting may name the workspace folder and the home folder", () => {
+  assert.deepEqual(commands({ interpreter: "${workspaceFolder}/env/bin/python" }), ["/w/env/bin/python"]);
+  assert.deepEqual(commands({ interpreter: "~/env/bin/python" }), ["/home/me/env/bin/python"]);
+  assert.deepEqual(commands({ serverCommand: ["${workspaceFolder}/env/bin/rulvar-lsp"] }), ["/w/env/bin/rulvar-lsp"]);
 });
 
 test("the same interpreter is tried once", () => {

@@ -80,14 +80,18 @@ class Result:
         return self.status == "passed"
 
 
-def find_interpreter(root: str, setting: str, environ: Mapping[str, str]) -> str | None:
+def find_interpreter(
+    root: str, setting: str, environ: Mapping[str, str], folder: str | None = None
+) -> str | None:
     """Return the project's interpreter: the setting, the project's virtual environment,
     `VIRTUAL_ENV`, then `python3` on PATH. None when there is none.
+
+    A relative setting counts from `root`; `~` and `${workspaceFolder}` (`folder`, else `root`) are put in.
     """
     from shutil import which
 
     if setting:
-        path = os.path.expanduser(setting)
+        path = os.path.expanduser(setting.replace("${workspaceFolder}", folder or root))
         if os.path.dirname(path):
             return os.path.join(root, path)
         return which(path)

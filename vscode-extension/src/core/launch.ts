@@ -10,6 +10,7 @@ export interface Sources {
   /** the interpreter that a Python extension has selected */
   readonly selected: string | undefined;
   readonly folders: readonly string[];
+  readonly home: string;
   readonly platform: NodeJS.Platform;
 }
 
@@ -29,9 +30,9 @@ const MODULE = ["-P", "-m", "rulvar_lsp"] as const;
  * ignores the workspace's values of restricted settings.
  */
 export function launches(from: Sources): Launch[] {
-  const [command, ...args] = from.serverCommand;
+  const [command, ...args] = from.serverCommand.map((word) => withFolder(word, from));
   if (command) return [{ command, args }];
-  if (from.interpreter) return [python(from.interpreter)];
+  if (from.interpreter) return [python(withFolder(from.interpreter, from))];
   const found: Launch[] = [];
   if (from.trusted) {
     if (from.selected) found.push(python(from.selected));
@@ -43,6 +44,13 @@ export function launches(from: Sources): Launch[] {
   found.push(python(from.platform === "win32" ? "python" : "python3"));
   const seen = new Set<string>();
   return found.filter((one) => !seen.has(one.command) && seen.add(one.command));
+}
+
+/** VS Code leaves `${workspaceFolder}`, which people know from its other settings, as it stands; and `~`. */
+function withFolder(value: string, from: Sources): string {
+  const folder = from.folders[0];
+  const full = folder === undefined ? value : value.replaceAll("${workspaceFolder}", folder);
+  return full.startsWith("~/") ? path.posix.join(from.home, full.slice(2)) : full;
 }
 
 function python(interpreter: string): Launch {
