@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,6 +238,7 @@ class Analyst:
             return Analysis(document, (too_large(document, MOST_CHARACTERS),))
         if document.language != "python":
             return Analysis(document, self._cassette_findings(document))
+        started = time.monotonic()
         path = place.path
         outline = blocks(document.text)
         found_tests = find_tests(outline) if is_test_file(path) else ()
@@ -252,7 +254,8 @@ class Analyst:
             if parsed:
                 self._workflows[path] = frozenset(w.name for w in project.workflows(path))
             workflows = named_functions(outline, self._workflows.get(path, frozenset()))
-            return Analysis(document, findings, calls, found_tests, workflows)
+            seconds = time.monotonic() - started
+            return Analysis(document, findings, calls, found_tests, workflows, seconds)
         except Exception:
             logger.exception("the lint failed on %s", document.uri)
             return Analysis(document, tests=found_tests)

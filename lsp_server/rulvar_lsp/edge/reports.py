@@ -127,7 +127,7 @@ def _read(path: str) -> tuple[Report | None, str | None]:
 
     try:
         found = os.stat(path)
-        if not stat.S_ISREG(found.st_mode):
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):  # a pipe waits for its writer
             return None, f"{path}: cannot be read (not a file)"
         if found.st_size > MOST_BYTES:
             return None, f"{path}: larger than {MOST_BYTES // 1024 // 1024} MiB; not read"

@@ -21,6 +21,7 @@ class Analysis:
     calls: tuple[StaticCall, ...] | None = None  # None: the text does not parse
     tests: tuple[Block, ...] = ()
     workflows: tuple[Span, ...] = ()
+    seconds: float = 0.0  # that the look took
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,3 +218,30 @@ def test_projects_that_nobody_looks_at_are_forgotten(lsp: Start, tmp_path: Path)
         assert client.diagnostics(uri) == []
         client.notify("textDocument/didClose", client.doc(uri))
     assert held(client)["projects"] <= 5
+
+
+def test_what_is_typed_does_not_wait_for_other_open_files(lsp: Start, project: Any) -> None:
+    client = lsp(project.root)
+    client.initialize()
+    text = (project.root / "flow.py").read_text()
+    for number in range(30):
+        client.open(f"other{number}.py", text * 60)
+    uri = client.open("flow.py")
+    client.diagnostics(uri)
+    for version in range(2, 6):
+        client.change(uri, version, (0, 0, 0, 0, "\n"))
+        client.diagnostics(uri, version)
+        client.settle(0.5)  # now the others are looked at again
+    client.seen.clear()
+    client.change(uri, 6, (0, 0, 0, 0, "\n"))
+    client.diagnostics(uri, 6)
+    assert pushed(client).index(uri) <= 3
+    end = time.monotonic() + 10
+    while len(set(pushed(client))) < 31 and time.monotonic() < end:
+        client.settle(0.2)
+    assert len(set(pushed(client))) == 31  # and the others have their turn
+
+
+def pushed(client: Any) -> list[str]:
+    """The files whose findings were pushed, in order."""
+    return [m["uri"] for m in client.messages("textDocument/publishDiagnostics")]
