@@ -195,9 +195,9 @@ class Analyst:
 
     async def notice_cassettes(self, certain: bool = False) -> bool:
         """Take cassettes as they are now; says whether one has changed that forecasts rest on."""
-        changed: bool = await asyncio.shield(self._submit(self._forecaster.changed))
-        self._tapes += changed or certain
-        return changed or certain
+        changed: bool = await asyncio.shield(self._submit(self._forecaster.changed, certain))
+        self._tapes += changed
+        return changed
 
     async def rule_info(self, code: str) -> RuleInfo | None:
         """What is known about a rule, None for a code that is none."""
