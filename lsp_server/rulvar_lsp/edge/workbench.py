@@ -26,7 +26,7 @@ from rulvar_lsp.edge.protocol import ResponseFault
 from rulvar_lsp.edge.reports import ReportStore, Scan
 from rulvar_lsp.edge.session import PROJECT_FILE, Session
 from rulvar_lsp.edge.settings import SECTION, Settings, read_settings
-from rulvar_lsp.edge.sources import read_source
+from rulvar_lsp.edge.sources import SourceTexts
 from rulvar_lsp.edge.uris import path_to_uri
 from rulvar_lsp.edge.watching import Watcher
 from rulvar_lsp.edge.workspace_check import WorkspaceCheck
@@ -51,6 +51,7 @@ class Workbench:
         self.version = version
         self.session = session
         self.protocol = protocol
+        self._texts = SourceTexts()
         self.convert = Converter(session.client, self._uri_of, self._text_of)
         self.analyst = Analyst(session)
         self.documents = DocumentSync(self)
@@ -300,5 +301,4 @@ class Workbench:
                 return document.text
         if not path.endswith(".py"):
             return None  # a cassette may be large, and only its lines are pointed at
-        source = read_source(path)
-        return Text(source) if source is not None else None
+        return self._texts.text(path)
