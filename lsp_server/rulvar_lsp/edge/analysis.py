@@ -30,7 +30,7 @@ from rulvar_lsp.features.outline import (
     named_functions,
 )
 from rulvar_lsp.features.sites import static_calls
-from rulvar_lsp.features.views import Analysis, View, look_back, too_large
+from rulvar_lsp.features.views import Analysis, FileLook, View, look_back, too_large
 from rulvar_lsp.snapshot import Document, Recorded
 from rulvar_lsp.text import Text
 
@@ -212,10 +212,10 @@ class Analyst:
         """The files of a project that the lint would look at, as absolute paths."""
         return await asyncio.shield(self._submit(self._candidates, root))
 
-    async def look_at_file(self, root: str, path: str) -> View | None:
-        """Look at a file that is not open, None where it cannot be read."""
-        place = Place(root, path)
-        return await asyncio.shield(self._submit(self._look_at_file, place, self._session.recorded))
+    async def look_at_file(self, root: str, path: str, before: FileLook | None = None) -> FileLook | None:
+        """Look at a file that is not open, None where it cannot be read; `before` itself where nothing has changed."""
+        recorded = self._session.recorded
+        return await asyncio.shield(self._submit(self._look_at_file, Place(root, path), recorded, before))
 
     def _submit(self, work: Any, *args: Any) -> asyncio.Future[Any]:
         future = asyncio.get_running_loop().run_in_executor(self._worker, work, *args)
@@ -283,28 +283,31 @@ class Analyst:
             return []
         return sorted(os.path.join(root, path) for path in project.candidates() if path.endswith(".py"))
 
-    def _look_at_file(self, place: Place, recorded: Recorded) -> View | None:
-        source = read_source(place.path)
-        try:
-            changed = os.stat(place.path).st_mtime
-        except (OSError, ValueError):
-            return None
-        if source is None:
-            return None
-        text = Text(source)
-        document = Document(path_to_uri(place.path), place.path, None, text, changed_at=changed)
-        project = self._project(place.root)
+    def _look_at_file(self, place: Place, recorded: Recorded, before: FileLook | None) -> FileLook | None:
+        project, path = self._project(place.root), place.path
         if project is None:
             return None
+        told = recorded if recorded.tells_of(path) else None
         try:
-            found = project.check_file(place.path)
-            outline = blocks(text)
-            calls = static_calls(outline, project.ctx_calls(place.path))
+            stat = os.stat(path)
+            stamp = (stat.st_mtime_ns, stat.st_size)
+            found = tuple(project.check_file(path))
+            if before is not None and (before.stamp, before.found) == (stamp, found) and before.told is told:
+                return before
+            source = read_source(path)
+            if source is None:
+                return None
+            document = Document(path_to_uri(path), path, None, Text(source), changed_at=stat.st_mtime)
+            outline = blocks(document.text)
+            calls = static_calls(outline, project.ctx_calls(path))
+        except (OSError, ValueError):
+            return None
         except Exception:
-            logger.exception("the lint failed on %s", document.uri)
+            logger.exception("the lint failed on %s", path)
             return None
         findings = lint_findings(document, found, place.absolute)
-        return look_back(Analysis(document, findings, calls, find_tests(outline)), recorded)
+        view = look_back(Analysis(document, findings, calls, find_tests(outline)), recorded)
+        return FileLook(stamp, found, told, view)
 
     def _forecast(self, view: View, root: str, opened: tuple[Document, ...]) -> tuple[Forecast, ...]:
         try:

@@ -61,6 +61,7 @@ class Workbench:
         self.workspace_check = WorkspaceCheck(self)
         self.reports = ReportStore()
         self._offered = settings  # of the initialization options
+        self._pulls = 0  # how often settings were asked for
         self._settings_known = asyncio.Event()
         self._scanning = asyncio.Lock()
         self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rulvar-lsp reports")
@@ -162,11 +163,15 @@ class Workbench:
             return
         uris = self.session.folder_uris
         items = [{"section": SECTION}, *({"scopeUri": uri, "section": SECTION} for uri in uris)]
+        self._pulls += 1
+        pull = self._pulls
         try:
             got = await self.protocol.ask(methods.WORKSPACE_CONFIGURATION, {"items": items})
         except (ResponseFault, TimeoutError) as error:
             logger.warning("settings: the client did not give them (%s)", error)
             return
+        if pull != self._pulls:
+            return  # asked again meanwhile: a client may answer in any order
         values = got if isinstance(got, list) else []
         base = self._offered
         faults: tuple[str, ...] = ()
