@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from rulvar_lsp.edge.check import print_check
 
             return print_check(__version__)
-    if importlib.util.find_spec("libcst") is None:
+    if importlib.util.find_spec("pygls") is None:
         print("rulvar-lsp needs an extra: pip install 'rulvar[lsp]'", file=sys.stderr)
         return MISSING_EXTRA
     gc.disable()  # start-up makes a great many things and drops none; `serve` switches it on again

@@ -30,7 +30,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
 def test_without_its_extra_it_says_so_in_one_line_and_exits_2() -> None:
     hide = (
         "import importlib.util as u\nold = u.find_spec\n"
-        "u.find_spec = lambda name, *a: None if name == 'libcst' else old(name, *a)"
+        "u.find_spec = lambda name, *a: None if name == 'pygls' else old(name, *a)"
     )
     done = run("--stdio", code=hide)
     assert done.returncode == 2
@@ -41,7 +41,7 @@ def test_without_its_extra_it_says_so_in_one_line_and_exits_2() -> None:
 def test_check_says_what_was_found() -> None:
     done = run("--check")
     assert done.returncode == 0
-    assert "libcst" in done.stdout and "tests of this folder would run with" in done.stdout
+    assert "pygls" in done.stdout and "tests of this folder would run with" in done.stdout
     assert done.stdout.endswith("ready\n")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from rulvar_lsp.edge import messages as lsp
+from lsprotocol import types as lsp
+
 from rulvar_lsp.edge.documents import current, is_cassette_file, modified, view_of
 from rulvar_lsp.edge.uris import path_to_uri, uri_key
 from rulvar_lsp.features import code_actions as actions
@@ -61,7 +62,7 @@ class Answers:
             del self._outlines[next(iter(self._outlines))]
         return known[1]
 
-    def inlay_hint(self, params: lsp.AtRange) -> Awaitable[list[lsp.InlayHint]] | None:
+    def inlay_hint(self, params: lsp.InlayHintParams) -> Awaitable[list[lsp.InlayHint]] | None:
         """Hints of the requested lines."""
         document = current(self._bench, params.text_document.uri)
         if document is None or not self._bench.session.settings_for(document.path).inlay_hints:
@@ -91,7 +92,7 @@ class Answers:
             hint.tooltip = self._bench.convert.markup(RULE.join(blocks))
         return hint
 
-    def code_lens(self, params: lsp.OfDocument) -> Awaitable[list[lsp.CodeLens]] | None:
+    def code_lens(self, params: lsp.CodeLensParams) -> Awaitable[list[lsp.CodeLens]] | None:
         """Lenses on tests; from the text alone, so that they stay while it does not parse."""
         document = current(self._bench, params.text_document.uri)
         if document is None or not self._bench.session.settings_for(document.path).code_lens:
@@ -133,7 +134,7 @@ class Answers:
             del self._machine_texts[next(iter(self._machine_texts))]
         return known[1]
 
-    def document_symbol(self, params: lsp.OfDocument) -> list[lsp.DocumentSymbol] | None:
+    def document_symbol(self, params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol] | None:
         """State machines and their transitions; everything else is left to other servers."""
         document = current(self._bench, params.text_document.uri)
         if document is None or document.language != "python":
@@ -180,7 +181,7 @@ class Answers:
             found.append(Lens(span, row.title, "rulvar.openFile", target))
         return [self._bench.convert.lens(document, lens) for lens in found]
 
-    def hover(self, params: lsp.AtPosition) -> Awaitable[lsp.Hover | None] | None:
+    def hover(self, params: lsp.HoverParams) -> Awaitable[lsp.Hover | None] | None:
         """What is known about a call, and what a rule means."""
         document = current(self._bench, params.text_document.uri)
         if document is None:
@@ -218,12 +219,12 @@ class Answers:
         found = hover(line, column, view.placed, forecasts, view.findings, infos.get)
         return self._bench.convert.hover(document, found) if found is not None else None
 
-    def code_action(self, params: lsp.AskActions) -> Awaitable[list[Any]] | None:
+    def code_action(self, params: lsp.CodeActionParams) -> Awaitable[list[Any]] | None:
         """Fixes and the other actions at a place."""
         document = current(self._bench, params.text_document.uri)
         if document is None:
             return None
-        only = params.context.only or None
+        only = [str(getattr(kind, "value", kind)) for kind in params.context.only or ()] or None
         return self._actions(document, self._bench.convert.span(document.text, params.range), only)
 
     async def _actions(
@@ -259,7 +260,7 @@ class Answers:
             action.edit = self._bench.convert.workspace_edit(document, edits)
         return action
 
-    def definition(self, params: lsp.AtPosition) -> Awaitable[list[lsp.Location]] | None:
+    def definition(self, params: lsp.DefinitionParams) -> Awaitable[list[lsp.Location]] | None:
         """From a call to the rows that served it, or to the nearest row of a miss."""
         document = current(self._bench, params.text_document.uri)
         if document is None:
@@ -273,7 +274,7 @@ class Answers:
         places += [(link.path, 0) for link in self._links(document) if link.span.contains(line, column)]
         return [self._bench.convert.location(p, Span(n, 0, n, 0)) for p, n in places]
 
-    def references(self, params: lsp.AtPosition) -> Awaitable[list[lsp.Location]] | None:
+    def references(self, params: lsp.ReferenceParams) -> Awaitable[list[lsp.Location]] | None:
         """From a row of a cassette to the calls and the tests that it serves."""
         document = current(self._bench, params.text_document.uri)
         if document is None or not is_cassette_file(document):
@@ -298,7 +299,7 @@ class Answers:
             for path, span in sorted(found, key=lambda place: (place[0], place[1].line))
         ]
 
-    def document_link(self, params: lsp.OfDocument) -> list[lsp.DocumentLink] | None:
+    def document_link(self, params: lsp.DocumentLinkParams) -> list[lsp.DocumentLink] | None:
         """Strings that name a cassette."""
         document = current(self._bench, params.text_document.uri)
         if document is None or document.language != "python":
@@ -334,7 +335,9 @@ class Answers:
         return [
             {
                 "name": block.name,
-                "range": self._bench.convert.range(document.text, block.name_span),
+                "range": self._bench.protocol.plain(
+                    self._bench.convert.range(document.text, block.name_span)
+                ),
             }
             for block in find_tests(self._outline(document))
         ]

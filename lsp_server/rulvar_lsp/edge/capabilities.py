@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from lsprotocol import types as lsp
 
-from rulvar_lsp.edge import methods
 from rulvar_lsp.edge.client import Client
 from rulvar_lsp.edge.command_names import COMMANDS
-from rulvar_lsp.edge.messages import INCREMENTAL
 from rulvar_lsp.edge.settings import SECTION
 from rulvar_lsp.features.action_kinds import KINDS
 
@@ -20,49 +18,57 @@ WATCHED = (
 )
 
 
-def server_capabilities(client: Client) -> dict[str, Any]:
+def server_capabilities(client: Client) -> lsp.ServerCapabilities:
     """Capabilities for this client; what it could not use rightly is not offered."""
-    offered: dict[str, Any] = {
-        "positionEncoding": client.encoding,
-        "textDocumentSync": {"openClose": True, "change": INCREMENTAL, "save": {"includeText": False}},
-        "codeActionProvider": {"codeActionKinds": list(KINDS), "resolveProvider": True},
-        "codeLensProvider": {"resolveProvider": False},
-        "inlayHintProvider": {"resolveProvider": True},
-        "hoverProvider": True,
-        "definitionProvider": True,
-        "referencesProvider": True,
-        "documentSymbolProvider": {"label": "rulvar"},
-        "documentLinkProvider": {"resolveProvider": False},
-        "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
-    }
-    if client.pulls_diagnostics:
-        offered["diagnosticProvider"] = {
-            "identifier": "rulvar",
-            "interFileDependencies": True,
-            "workspaceDiagnostics": True,
-        }
-    if not client.owns_commands:
-        offered["executeCommandProvider"] = {"commands": list(COMMANDS), "workDoneProgress": True}
-    return offered
+    return lsp.ServerCapabilities(
+        position_encoding=client.encoding,
+        text_document_sync=lsp.TextDocumentSyncOptions(
+            open_close=True,
+            change=lsp.TextDocumentSyncKind.Incremental,
+            save=lsp.SaveOptions(include_text=False),
+        ),
+        diagnostic_provider=lsp.DiagnosticOptions(
+            identifier="rulvar", inter_file_dependencies=True, workspace_diagnostics=True
+        )
+        if client.pulls_diagnostics
+        else None,
+        code_action_provider=lsp.CodeActionOptions(code_action_kinds=list(KINDS), resolve_provider=True),
+        code_lens_provider=lsp.CodeLensOptions(resolve_provider=False),
+        inlay_hint_provider=lsp.InlayHintOptions(resolve_provider=True),
+        hover_provider=True,
+        definition_provider=True,
+        references_provider=True,
+        document_symbol_provider=lsp.DocumentSymbolOptions(label="rulvar"),
+        document_link_provider=lsp.DocumentLinkOptions(resolve_provider=False),
+        execute_command_provider=None
+        if client.owns_commands
+        else lsp.ExecuteCommandOptions(commands=list(COMMANDS), work_done_progress=True),
+        workspace=lsp.WorkspaceOptions(
+            workspace_folders=lsp.WorkspaceFoldersServerCapabilities(
+                supported=True, change_notifications=True
+            )
+        ),
+    )
 
 
-def registrations(client: Client) -> dict[str, Any] | None:
+def registrations(client: Client) -> lsp.RegistrationParams | None:
     """Ask the client to tell of changed files and settings, as far as it can."""
-    found: list[dict[str, Any]] = []
+    found = []
     if client.can_watch:
+        watchers = [lsp.FileSystemWatcher(glob_pattern=pattern) for pattern in WATCHED]
         found.append(
-            {
-                "id": "rulvar-watch",
-                "method": methods.WORKSPACE_DID_CHANGE_WATCHED_FILES,
-                "registerOptions": {"watchers": [{"globPattern": pattern} for pattern in WATCHED]},
-            }
+            lsp.Registration(
+                id="rulvar-watch",
+                method=lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES,
+                register_options=lsp.DidChangeWatchedFilesRegistrationOptions(watchers=watchers),
+            )
         )
     if client.can_register_settings:
         found.append(
-            {
-                "id": "rulvar-settings",
-                "method": methods.WORKSPACE_DID_CHANGE_CONFIGURATION,
-                "registerOptions": {"section": SECTION},
-            }
+            lsp.Registration(
+                id="rulvar-settings",
+                method=lsp.WORKSPACE_DID_CHANGE_CONFIGURATION,
+                register_options=lsp.DidChangeConfigurationRegistrationOptions(section=SECTION),
+            )
         )
-    return {"registrations": found} if found else None
+    return lsp.RegistrationParams(registrations=found) if found else None

@@ -9,7 +9,7 @@ from importlib import metadata
 
 from rulvar_lsp.edge.runner import find_interpreter
 
-_NEEDED = ("libcst", "msgspec")
+_NEEDED = ("pygls", "lsprotocol", "libcst", "msgspec")
 
 
 def print_check(version: str) -> int:

@@ -10,8 +10,8 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from rulvar_lsp.edge import messages as lsp
-from rulvar_lsp.edge import methods
+from lsprotocol import types as lsp
+
 from rulvar_lsp.edge.command_names import (
     CANCEL,
     EXPLAIN,
@@ -109,9 +109,10 @@ class CommandBoard:
             self._bench.show(lsp.MessageType.Info, f"{path}:{line + 1}")
             return False
         place = lsp.Position(line=line, character=0)
-        selection = lsp.Range(start=place, end=place)
-        params = {"uri": path_to_uri(path), "takeFocus": True, "selection": selection}
-        shown = await self._bench.protocol.ask(methods.WINDOW_SHOW_DOCUMENT, params)
+        params = lsp.ShowDocumentParams(
+            uri=path_to_uri(path), take_focus=True, selection=lsp.Range(start=place, end=place)
+        )
+        shown = await self._bench.protocol.ask(lsp.WINDOW_SHOW_DOCUMENT, params)
         return isinstance(shown, dict) and shown.get("success") is True
 
     async def _show_diagram(self, argument: dict[str, Any], token: int | str | None) -> str | None:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rulvar_lsp.edge import messages as lsp
+from lsprotocol import types as lsp
+
 from rulvar_lsp.edge.client import Client
+from rulvar_lsp.edge.sanitize import SOURCE
 from rulvar_lsp.edge.uris import path_to_uri
 from rulvar_lsp.features.code_actions import Action
 from rulvar_lsp.features.diagnostics import Finding, TextEdit
@@ -27,7 +29,6 @@ _SEVERITY = {
     "information": lsp.DiagnosticSeverity.Information,
     "hint": lsp.DiagnosticSeverity.Hint,
 }
-SOURCE = "rulvar"
 # Markdown that a plain-text client would show as noise
 _MARKS = re.compile(r"\*\*|^```+\w*$|^---$", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -88,15 +89,15 @@ class Converter:
             message=finding.message,
             severity=_SEVERITY.get(finding.severity, lsp.DiagnosticSeverity.Warning),
             code=finding.code,
-            code_description={"href": finding.url or ""} if described else None,
+            code_description=lsp.CodeDescription(href=finding.url or "") if described else None,
             source=SOURCE,
-            tags=[lsp.UNNECESSARY] if tagged else None,
+            tags=[lsp.DiagnosticTag.Unnecessary] if tagged else None,
             related_information=self._related(document, finding) if client.has_related else None,
         )
 
-    def _related(self, document: Document, finding: Finding) -> list[lsp.RelatedInformation] | None:
+    def _related(self, document: Document, finding: Finding) -> list[lsp.DiagnosticRelatedInformation] | None:
         return [
-            lsp.RelatedInformation(
+            lsp.DiagnosticRelatedInformation(
                 location=lsp.Location(uri=document.uri, range=self.range(document.text, related.span))
                 if related.path is None or related.path == document.path
                 else self.location(related.path, related.span),
@@ -154,8 +155,8 @@ class Converter:
     def markup(self, markdown: str) -> lsp.MarkupContent:
         """Markdown, or the plain text of it."""
         if self.client.has_markdown:
-            return lsp.MarkupContent(kind="markdown", value=markdown)
-        return lsp.MarkupContent(kind="plaintext", value=self.plain(markdown))
+            return lsp.MarkupContent(kind=lsp.MarkupKind.Markdown, value=markdown)
+        return lsp.MarkupContent(kind=lsp.MarkupKind.PlainText, value=self.plain(markdown))
 
     def plain(self, markdown: str) -> str:
         """Markdown as plain text, for messages and for clients that show no Markdown."""
@@ -195,7 +196,7 @@ class Converter:
         return lsp.WorkspaceEdit(
             document_changes=[
                 lsp.TextDocumentEdit(
-                    text_document=lsp.VersionedDocument(
+                    text_document=lsp.OptionalVersionedTextDocumentIdentifier(
                         uri=uri, version=document.version if uri == document.uri else None
                     ),
                     edits=list(changes),

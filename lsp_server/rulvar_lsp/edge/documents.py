@@ -7,8 +7,8 @@ import hashlib
 import logging
 from typing import TYPE_CHECKING
 
-from rulvar_lsp.edge import messages as lsp
-from rulvar_lsp.edge import methods
+from lsprotocol import types as lsp
+
 from rulvar_lsp.edge.analysis import Superseded
 from rulvar_lsp.edge.protocol import CONTENT_MODIFIED, SERVER_CANCELLED, ResponseFault
 from rulvar_lsp.edge.session import Change
@@ -42,15 +42,15 @@ class DocumentSync:
         return {"publishing": len(self._publishing), "seconds": len(self._last_seconds)}
 
     # -- notifications --------------------------------------------------------------------------
-    def did_open(self, params: lsp.DidOpen) -> None:
+    def did_open(self, params: lsp.DidOpenTextDocumentParams) -> None:
         """Open a document."""
         item = params.text_document
-        document = self._bench.session.open(item.uri, item.language_id, item.version, item.text)
+        document = self._bench.session.open(item.uri, str(item.language_id), item.version, item.text)
         self._bench.analyst.edited(document)
         self._bench.workspace_check.opened(document)
         self.publish(document)
 
-    def did_change(self, params: lsp.DidChange) -> None:
+    def did_change(self, params: lsp.DidChangeTextDocumentParams) -> None:
         """Apply changes."""
         changes = [_change(change) for change in params.content_changes]
         identifier = params.text_document
@@ -62,13 +62,13 @@ class DocumentSync:
         self._bench.workspace_check.soon()
         self.publish(document)
 
-    def did_save(self, params: lsp.OfDocument) -> None:
+    def did_save(self, params: lsp.DidSaveTextDocumentParams) -> None:
         """Run the tests of a saved test file where that is switched on."""
         document = self._bench.session.document(params.text_document.uri)
         if document is not None:
             self._bench.saved(document)
 
-    def did_close(self, params: lsp.OfDocument) -> None:
+    def did_close(self, params: lsp.DidCloseTextDocumentParams) -> None:
         """Close a document and take its diagnostics back."""
         document = self._bench.session.close(params.text_document.uri)
         if document is None:
@@ -139,16 +139,16 @@ class DocumentSync:
     def send(self, uri: str, version: int | None, found: list[lsp.Diagnostic]) -> None:
         """Push diagnostics."""
         self._bench.protocol.notify(
-            methods.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS,
-            lsp.PublishDiagnostics(uri=uri, version=version, diagnostics=found),
+            lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS,
+            lsp.PublishDiagnosticsParams(uri=uri, version=version, diagnostics=found),
         )
 
     # -- pull -----------------------------------------------------------------------------------
-    async def pull(self, params: lsp.PullDiagnostics) -> lsp.FullReport | lsp.UnchangedReport:
+    async def pull(self, params: lsp.DocumentDiagnosticParams) -> lsp.DocumentDiagnosticReport:
         """Answer with the document's diagnostics, or that they are what they were."""
         document = self._bench.session.document(params.text_document.uri)
         if document is None or not is_analysed(document):
-            return lsp.FullReport(items=[])
+            return lsp.RelatedFullDocumentDiagnosticReport(items=[])
         await self._bench.know_reports(document)
         try:
             view = await self._bench.analyst.view(document, fresh=True)
@@ -158,16 +158,16 @@ class DocumentSync:
         if self._bench.session.document(document.uri) is not document:
             raise _again()
         items = self.shown(view)
-        known = hashlib.sha256(lsp.encoded(items)).hexdigest()[:16]
+        known = hashlib.sha256(repr(items).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         if params.previous_result_id == known:
-            return lsp.UnchangedReport(result_id=known)
-        return lsp.FullReport(items=items, result_id=known)
+            return lsp.RelatedUnchangedDocumentDiagnosticReport(result_id=known)
+        return lsp.RelatedFullDocumentDiagnosticReport(items=items, result_id=known)
 
     def refresh_all(self) -> None:
         """Results changed without an edit: push, or ask the client to pull, again."""
         self._bench.workspace_check.soon()
         if self._bench.session.client.pulls_diagnostics:
-            self._bench.refresh(methods.WORKSPACE_DIAGNOSTIC_REFRESH)
+            self._bench.refresh(lsp.WORKSPACE_DIAGNOSTIC_REFRESH)
         else:
             self._publish_others(None, 0.0)
 
@@ -212,8 +212,8 @@ def _again() -> ResponseFault:
     return ResponseFault(SERVER_CANCELLED, "the document changed", {"retriggerRequest": True})
 
 
-def _change(change: lsp.ContentChange) -> Change:
-    if change.range is None:
-        return Change(change.text)
-    start, end = change.range.start, change.range.end
-    return Change(change.text, Span(start.line, start.character, end.line, end.character))
+def _change(change: lsp.TextDocumentContentChangeEvent) -> Change:
+    if isinstance(change, lsp.TextDocumentContentChangePartial):
+        start, end = change.range.start, change.range.end
+        return Change(change.text, Span(start.line, start.character, end.line, end.character))
+    return Change(change.text)

@@ -11,8 +11,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from rulvar_lsp.edge import messages as lsp
-from rulvar_lsp.edge import methods
+from lsprotocol import types as lsp
 
 if TYPE_CHECKING:
     from rulvar_lsp.edge.protocol import RulvarProtocol
@@ -94,8 +93,8 @@ class ClientLog(logging.Handler):
         text = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
             text += f" ({type(record.exc_info[1]).__name__}: {record.exc_info[1]})"
-        params = {"type": kind, "message": text}
+        params = lsp.LogMessageParams(type=kind, message=text)
         try:
-            self._loop.call_soon_threadsafe(self._protocol.notify, methods.WINDOW_LOG_MESSAGE, params)
+            self._loop.call_soon_threadsafe(self._protocol.notify, lsp.WINDOW_LOG_MESSAGE, params)
         except RuntimeError:  # the loop is closed: the server is leaving
             return

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rulvar_lsp.edge import methods
+from lsprotocol import types as lsp
+
 from rulvar_lsp.edge.protocol import ResponseFault
 
 if TYPE_CHECKING:
@@ -38,29 +39,35 @@ class ProgressBoard:
                 return None
             token = f"rulvar-progress-{next(self._ids)}"
             try:
-                params = {"token": token}
-                await self._protocol.ask(methods.WINDOW_WORK_DONE_PROGRESS_CREATE, params, timeout=5.0)
+                params = lsp.WorkDoneProgressCreateParams(token=token)
+                await self._protocol.ask(lsp.WINDOW_WORK_DONE_PROGRESS_CREATE, params, timeout=5.0)
             except (ResponseFault, TimeoutError):
                 return None
         self._cancels[token] = cancel
-        self._send(token, {"kind": "begin", "title": title, "cancellable": True})
+        self._send(token, lsp.WorkDoneProgressBegin(title=title, cancellable=True))
         return token
 
     def report(self, token: Token | None, message: str) -> None:
         """Show a message."""
         if token in self._cancels:
             assert token is not None
-            self._send(token, {"kind": "report", "message": message})
+            self._send(token, lsp.WorkDoneProgressReport(message=message))
 
     def end(self, token: Token | None, message: str) -> None:
         """Close the bar; closing it twice does nothing."""
         if token is not None and self._cancels.pop(token, None) is not None:
-            self._send(token, {"kind": "end", "message": message})
+            self._send(token, lsp.WorkDoneProgressEnd(message=message))
 
     def cancel(self, token: Token) -> None:
         """The user pressed cancel."""
         with suppress(KeyError):
             self._cancels[token]()
 
-    def _send(self, token: Token, value: dict[str, object]) -> None:
-        self._protocol.notify(methods.PROGRESS, {"token": token, "value": value})
+    def _send(
+        self,
+        token: Token,
+        value: lsp.WorkDoneProgressBegin | lsp.WorkDoneProgressReport | lsp.WorkDoneProgressEnd,
+    ) -> None:
+        # `value` is any JSON in the protocol: converted here, else it would go out untyped
+        body = self._protocol.plain(value)
+        self._protocol.notify(lsp.PROGRESS, lsp.ProgressParams(token=token, value=body))

@@ -1,26 +1,32 @@
 """JSON-RPC as this server speaks it: every request is answered once, no message can stop the
 server.
 
-Handlers are plain callables `(params) -> result or awaitable`; they start in the order of the messages.
-The tests in `tests/rulvar_lsp/edge/test_protocol.py` name the faults that are kept out here.
+A subclass of pygls' protocol that replaces how messages are read, structured, dispatched and
+answered (the tests in `tests/rulvar_lsp/edge/test_protocol.py` name the fault that each replacement
+removes). Handlers are plain callables `(params) -> result or awaitable`; they start in the order of
+the messages.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any
 
-from rulvar_lsp.edge import messages, methods
+from lsprotocol import types as lsp
+from pygls.protocol import LanguageServerProtocol
+
 from rulvar_lsp.edge.sanitize import sanitized
 from rulvar_lsp.edge.transport import Inbox, Malformed, frame
 
 if TYPE_CHECKING:
     from typing import BinaryIO
+
+    from cattrs import Converter
+    from pygls.lsp.server import LanguageServer
 
 logger = logging.getLogger(__name__)
 
@@ -40,16 +46,20 @@ REQUEST_CANCELLED = -32800
 # answers that hold positions: worthless once a newer text is on its way
 _POSITIONED = frozenset(
     {
-        methods.TEXT_DOCUMENT_INLAY_HINT,
-        methods.TEXT_DOCUMENT_CODE_LENS,
-        methods.TEXT_DOCUMENT_CODE_ACTION,
-        methods.TEXT_DOCUMENT_HOVER,
-        methods.TEXT_DOCUMENT_DOCUMENT_SYMBOL,
-        methods.TEXT_DOCUMENT_DOCUMENT_LINK,
-        methods.TEXT_DOCUMENT_DEFINITION,
-        methods.TEXT_DOCUMENT_REFERENCES,
+        lsp.TEXT_DOCUMENT_INLAY_HINT,
+        lsp.TEXT_DOCUMENT_CODE_LENS,
+        lsp.TEXT_DOCUMENT_CODE_ACTION,
+        lsp.TEXT_DOCUMENT_HOVER,
+        lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL,
+        lsp.TEXT_DOCUMENT_DOCUMENT_LINK,
+        lsp.TEXT_DOCUMENT_DEFINITION,
+        lsp.TEXT_DOCUMENT_REFERENCES,
     }
 )
+
+
+# read leniently by their handlers: capabilities, settings and arguments of any shape
+_RAW = frozenset({lsp.INITIALIZE, lsp.WORKSPACE_DID_CHANGE_CONFIGURATION, lsp.WORKSPACE_EXECUTE_COMMAND})
 
 
 class ResponseFault(Exception):
@@ -64,10 +74,11 @@ class ResponseFault(Exception):
         self.data = data
 
 
-class RulvarProtocol:
+class RulvarProtocol(LanguageServerProtocol):
     """The message loop: inbox in, handlers called, answers out."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: LanguageServer, converter: Converter) -> None:
+        super().__init__(server, converter)
         self.handlers: dict[str, Handler] = {}
         self.inbox: Inbox | None = None
         self.state = "new"  # new -> initialized -> shutdown
@@ -78,6 +89,9 @@ class RulvarProtocol:
         self._asked: dict[str, asyncio.Future[Any]] = {}
         self._ids = itertools.count(1)
         self._pending: Callable[[], None] | None = None
+
+    def _register_builtin_features(self) -> None:
+        """pygls' own handlers are not used: they keep documents in another way."""
 
     # -- wiring ---------------------------------------------------------------------------------
     def connect(self, inbox: Inbox, out: BinaryIO) -> None:
@@ -162,9 +176,9 @@ class RulvarProtocol:
             self._answer_fault(msg_id, self._internal(method, error))
 
     def _check_state(self, method: str) -> None:
-        if self.state == "new" and method != methods.INITIALIZE:
+        if self.state == "new" and method != lsp.INITIALIZE:
             raise ResponseFault(NOT_INITIALIZED, f"{method}: the server is not initialized")
-        if self.state == "initialized" and method == methods.INITIALIZE:
+        if self.state == "initialized" and method == lsp.INITIALIZE:
             raise ResponseFault(INVALID_REQUEST, "initialize: the server is initialized already")
         if self.state == "shutdown":
             raise ResponseFault(INVALID_REQUEST, f"{method}: the server was shut down")
@@ -182,9 +196,9 @@ class RulvarProtocol:
                 raise ResponseFault(CONTENT_MODIFIED, f"{method}: the document changed")
 
     def _receive_notification(self, method: str, raw: object) -> None:
-        if method == methods.EXIT:
+        if method == lsp.EXIT:
             self.on_exit(0 if self.state == "shutdown" else 1)
-        elif method == methods.CANCEL_REQUEST:
+        elif method == lsp.CANCEL_REQUEST:
             self._cancel(raw)
         elif self.state != "initialized":
             logger.debug("ignored %s: the server is %s", method, self.state)
@@ -250,15 +264,18 @@ class RulvarProtocol:
         return len(self._asked)
 
     def _structure(self, method: str, raw: object) -> Any:
-        shape = messages.PARAMS.get(method)
-        if shape is None:
+        kinds = lsp.METHOD_TO_TYPES.get(method)
+        params_type: Any = kinds[2] if kinds else None
+        if params_type is None or method in _RAW:
             return raw
-        with contextlib.suppress(ValueError):
-            return messages.structured(raw, shape)
-        try:  # absurd positions: repaired where the meaning is plain
-            return messages.structured(sanitized(raw), shape)
-        except ValueError as error:
-            raise ResponseFault(INVALID_PARAMS, f"{method}: invalid params ({error})"[:300]) from None
+        try:
+            return self._converter.structure(raw, params_type)
+        except Exception:
+            pass
+        try:  # foreign tools' values and absurd positions: repaired where the meaning is plain
+            return self._converter.structure(sanitized(raw), params_type)
+        except Exception as error:
+            raise ResponseFault(INVALID_PARAMS, f"{method}: invalid params ({_first(error)})") from None
 
     def _internal(self, method: str, error: BaseException) -> ResponseFault:
         logger.error("%s failed", method, exc_info=error)
@@ -267,7 +284,8 @@ class RulvarProtocol:
     # -- outgoing -------------------------------------------------------------------------------
     def _answer(self, msg_id: int | str, result: object) -> None:
         try:
-            self.write({"jsonrpc": "2.0", "id": msg_id, "result": result})
+            body = self._converter.unstructure(result)
+            self.write({"jsonrpc": "2.0", "id": msg_id, "result": body})
         except OSError:
             raise
         except Exception as error:
@@ -279,9 +297,13 @@ class RulvarProtocol:
             error["data"] = fault.data
         self.write({"jsonrpc": "2.0", "id": msg_id, "error": error})
 
+    def plain(self, value: Any) -> Any:
+        """The JSON form of a protocol value."""
+        return self._converter.unstructure(value)
+
     def notify(self, method: str, params: Any | None = None) -> None:
         """Send a notification."""
-        self.write({"jsonrpc": "2.0", "method": method, "params": params})
+        self.write({"jsonrpc": "2.0", "method": method, "params": self._converter.unstructure(params)})
 
     async def ask(self, method: str, params: Any | None = None, timeout: float = 30.0) -> Any:
         """Send a request to the client and return its raw result.
@@ -292,7 +314,8 @@ class RulvarProtocol:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[key] = future
         try:
-            self.write({"jsonrpc": "2.0", "id": key, "method": method, "params": params})
+            body = self._converter.unstructure(params)
+            self.write({"jsonrpc": "2.0", "id": key, "method": method, "params": body})
             return await asyncio.wait_for(future, timeout)
         finally:
             self._asked.pop(key, None)
@@ -318,3 +341,10 @@ class RulvarProtocol:
         except (OSError, ValueError):
             self._out = None
             self.on_exit(1)
+
+
+def _first(error: BaseException) -> str:
+    """The innermost cause, without the nesting that a converter wraps around it."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"[:200]

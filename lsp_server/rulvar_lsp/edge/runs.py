@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rulvar_lsp.edge import messages as lsp
-from rulvar_lsp.edge import methods
+from lsprotocol import types as lsp
+
 from rulvar_lsp.edge.protocol import REQUEST_FAILED, ResponseFault
 from rulvar_lsp.edge.runner import Request, Result, Run, child_environment, find_interpreter
 from rulvar_lsp.edge.uris import path_to_uri
@@ -134,12 +134,10 @@ class RunBoard:
     async def _agrees(self, title: str) -> bool:
         """Ask the user before money is spent; a client that cannot ask does not record."""
         message = f"Record {title}? Its model calls go out live and are paid for. {KEPT}"
-        actions = [{"title": AGREED}, {"title": "Cancel"}]
-        params = {"type": lsp.MessageType.Warning, "message": message, "actions": actions}
+        actions = [lsp.MessageActionItem(title=AGREED), lsp.MessageActionItem(title="Cancel")]
+        params = lsp.ShowMessageRequestParams(type=lsp.MessageType.Warning, message=message, actions=actions)
         try:
-            answer = await self._bench.protocol.ask(
-                methods.WINDOW_SHOW_MESSAGE_REQUEST, params, ANSWER_SECONDS
-            )
+            answer = await self._bench.protocol.ask(lsp.WINDOW_SHOW_MESSAGE_REQUEST, params, ANSWER_SECONDS)
         except (ResponseFault, TimeoutError):
             return False
         return isinstance(answer, dict) and answer.get("title") == AGREED

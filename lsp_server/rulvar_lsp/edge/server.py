@@ -11,7 +11,10 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rulvar_lsp.edge import methods
+from lsprotocol import types as lsp
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import default_converter
+
 from rulvar_lsp.edge.capabilities import NAME, server_capabilities
 from rulvar_lsp.edge.client import Client
 from rulvar_lsp.edge.collection import hold_back
@@ -31,24 +34,25 @@ _ENDING = [int(getattr(signal, name)) for name in ("SIGTERM", "SIGHUP") if hasat
 _FIRST_LOOK = ("rulvar_lsp.edge.workbench", "rulvar_lsp.report", "rulvar_lint.project")
 
 
-class RulvarServer:
+class RulvarServer(LanguageServer):
     """One client, one session."""
 
+    protocol: RulvarProtocol
+
     def __init__(self, version: str) -> None:
-        self.version = version
-        self.protocol = RulvarProtocol()
+        super().__init__(NAME, version, protocol_cls=RulvarProtocol, converter_factory=default_converter)
         self.session = Session()
         self.workbench: Workbench | None = None
         self.exit_code: int | None = None
         self._stopped: asyncio.Event | None = None
         self.protocol.on_exit = self._leave
         self.protocol.handlers = {
-            methods.INITIALIZE: self._initialize,
-            methods.SHUTDOWN: self._shutdown,
-            methods.SET_TRACE: lambda params: None,
+            lsp.INITIALIZE: self._initialize,
+            lsp.SHUTDOWN: self._shutdown,
+            lsp.SET_TRACE: lambda params: None,
         }
 
-    def _initialize(self, raw: Any) -> dict[str, Any]:
+    def _initialize(self, raw: Any) -> lsp.InitializeResult:
         params = raw if isinstance(raw, dict) else {}
         given = params.get("initializationOptions")
         options = given if isinstance(given, dict) else {}
@@ -60,10 +64,10 @@ class RulvarServer:
             session.add_folder(uri)
         self.protocol.state = "initialized"
         self.protocol.after_first_answer(lambda: self._open(params.get("processId"), faults))
-        return {
-            "capabilities": server_capabilities(session.client),
-            "serverInfo": {"name": NAME, "version": self.version},
-        }
+        return lsp.InitializeResult(
+            capabilities=server_capabilities(session.client),
+            server_info=lsp.ServerInfo(name=self.name, version=self.version),
+        )
 
     def _open(self, process_id: Any, faults: tuple[str, ...]) -> None:
         from rulvar_lsp.edge.workbench import Workbench

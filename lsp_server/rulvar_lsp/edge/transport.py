@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, BinaryIO
 
-from rulvar_lsp.edge.messages import encoded
-
 _LENGTH = re.compile(rb"content-length\s*:\s*(\d+)$", re.IGNORECASE)
 _LONGEST_LINE = 64 * 1024
 MOST_BYTES = 1024 * 1024 * 1024
@@ -117,7 +115,8 @@ class MessageReader:
 
 def frame(message: object) -> bytes:
     """Return the message with its header, ready to be written."""
-    body = encoded(message)
+    # no raw non-ASCII: lone surrogates, which a client may send, have no UTF-8 form
+    body = json.dumps(message, separators=(",", ":")).encode("ascii")
     return b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 

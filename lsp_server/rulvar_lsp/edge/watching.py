@@ -7,7 +7,8 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from rulvar_lsp.edge import messages as lsp
+from lsprotocol import types as lsp
+
 from rulvar_lsp.edge.session import PROJECT_FILE
 from rulvar_lsp.edge.uris import uri_to_path
 
@@ -50,7 +51,7 @@ class Watcher:
         if isinstance(process_id, int) and process_id > 0 and _is_alive(process_id):
             self._parent = process_id
 
-    def did_change_watched_files(self, params: lsp.DidChangeFiles) -> None:
+    def did_change_watched_files(self, params: lsp.DidChangeWatchedFilesParams) -> None:
         """Files changed; a burst (a git checkout) is handled once."""
         self._changed.update(p for c in params.changes if (p := uri_to_path(c.uri)) is not None)
         if self._burst is None or self._burst.done():

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rulvar_lsp.edge import messages as lsp
-from rulvar_lsp.edge import methods
+from lsprotocol import types as lsp
+
 from rulvar_lsp.edge.analysis import Analyst
 from rulvar_lsp.edge.answers import Answers
 from rulvar_lsp.edge.capabilities import NAME, registrations
@@ -86,28 +86,28 @@ class Workbench:
         """What answers each method."""
         documents, answers = self.documents, self.answers
         return {
-            methods.INITIALIZED: self._initialized,
-            methods.TEXT_DOCUMENT_DID_OPEN: documents.did_open,
-            methods.TEXT_DOCUMENT_DID_CHANGE: documents.did_change,
-            methods.TEXT_DOCUMENT_DID_SAVE: documents.did_save,
-            methods.TEXT_DOCUMENT_DID_CLOSE: documents.did_close,
-            methods.TEXT_DOCUMENT_DIAGNOSTIC: documents.pull,
-            methods.WORKSPACE_DIAGNOSTIC: self.workspace_check.pull,
-            methods.TEXT_DOCUMENT_INLAY_HINT: answers.inlay_hint,
-            methods.INLAY_HINT_RESOLVE: answers.resolve_hint,
-            methods.TEXT_DOCUMENT_CODE_LENS: answers.code_lens,
-            methods.TEXT_DOCUMENT_HOVER: answers.hover,
-            methods.TEXT_DOCUMENT_CODE_ACTION: answers.code_action,
-            methods.CODE_ACTION_RESOLVE: answers.resolve_action,
-            methods.TEXT_DOCUMENT_DEFINITION: answers.definition,
-            methods.TEXT_DOCUMENT_REFERENCES: answers.references,
-            methods.TEXT_DOCUMENT_DOCUMENT_SYMBOL: answers.document_symbol,
-            methods.TEXT_DOCUMENT_DOCUMENT_LINK: answers.document_link,
-            methods.WORKSPACE_EXECUTE_COMMAND: lambda p: self.commands.execute(p),
-            methods.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda p: self.bars.cancel(p.token),
-            methods.WORKSPACE_DID_CHANGE_CONFIGURATION: self._did_change_configuration,
-            methods.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: self._did_change_folders,
-            methods.WORKSPACE_DID_CHANGE_WATCHED_FILES: self.watcher.did_change_watched_files,
+            lsp.INITIALIZED: self._initialized,
+            lsp.TEXT_DOCUMENT_DID_OPEN: documents.did_open,
+            lsp.TEXT_DOCUMENT_DID_CHANGE: documents.did_change,
+            lsp.TEXT_DOCUMENT_DID_SAVE: documents.did_save,
+            lsp.TEXT_DOCUMENT_DID_CLOSE: documents.did_close,
+            lsp.TEXT_DOCUMENT_DIAGNOSTIC: documents.pull,
+            lsp.WORKSPACE_DIAGNOSTIC: self.workspace_check.pull,
+            lsp.TEXT_DOCUMENT_INLAY_HINT: answers.inlay_hint,
+            lsp.INLAY_HINT_RESOLVE: answers.resolve_hint,
+            lsp.TEXT_DOCUMENT_CODE_LENS: answers.code_lens,
+            lsp.TEXT_DOCUMENT_HOVER: answers.hover,
+            lsp.TEXT_DOCUMENT_CODE_ACTION: answers.code_action,
+            lsp.CODE_ACTION_RESOLVE: answers.resolve_action,
+            lsp.TEXT_DOCUMENT_DEFINITION: answers.definition,
+            lsp.TEXT_DOCUMENT_REFERENCES: answers.references,
+            lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL: answers.document_symbol,
+            lsp.TEXT_DOCUMENT_DOCUMENT_LINK: answers.document_link,
+            lsp.WORKSPACE_EXECUTE_COMMAND: lambda p: self.commands.execute(p),
+            lsp.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda p: self.bars.cancel(p.token),
+            lsp.WORKSPACE_DID_CHANGE_CONFIGURATION: self._did_change_configuration,
+            lsp.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: self._did_change_folders,
+            lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES: self.watcher.did_change_watched_files,
             "rulvar/tests": answers.discover,
             "rulvar/nearest": answers.sides,
             "rulvar/recordedBy": answers.recorded_by,
@@ -136,7 +136,7 @@ class Workbench:
         self._settings_known.set()
         if (wanted := registrations(client)) is not None:
             with contextlib.suppress(ResponseFault, TimeoutError):
-                await self.protocol.ask(methods.CLIENT_REGISTER_CAPABILITY, wanted)
+                await self.protocol.ask(lsp.CLIENT_REGISTER_CAPABILITY, wanted)
         await self.look_for_reports()
         self.workspace_check.soon()
 
@@ -162,11 +162,12 @@ class Workbench:
         if not self.session.client.can_configure:
             return
         uris = self.session.folder_uris
-        items = [{"section": SECTION}, *({"scopeUri": uri, "section": SECTION} for uri in uris)]
+        items = [lsp.ConfigurationItem(section=SECTION)]
+        items += [lsp.ConfigurationItem(scope_uri=uri, section=SECTION) for uri in uris]
         self._pulls += 1
         pull = self._pulls
         try:
-            got = await self.protocol.ask(methods.WORKSPACE_CONFIGURATION, {"items": items})
+            got = await self.protocol.ask(lsp.WORKSPACE_CONFIGURATION, lsp.ConfigurationParams(items=items))
         except (ResponseFault, TimeoutError) as error:
             logger.warning("settings: the client did not give them (%s)", error)
             return
@@ -195,7 +196,7 @@ class Workbench:
         await self.look_for_reports()
         self.refresh_results()
 
-    async def _did_change_folders(self, params: lsp.DidChangeFolders) -> None:
+    async def _did_change_folders(self, params: lsp.DidChangeWorkspaceFoldersParams) -> None:
         for folder in params.event.removed:
             self.session.remove_folder(folder.uri)
         for folder in params.event.added:
@@ -208,7 +209,7 @@ class Workbench:
     def _did_trust(self, raw: Any) -> None:
         self.session.trusted = isinstance(raw, dict) and raw.get("trusted") is True
         if self.session.client.can_refresh_lenses:
-            self.refresh(methods.WORKSPACE_CODE_LENS_REFRESH)
+            self.refresh(lsp.WORKSPACE_CODE_LENS_REFRESH)
 
     # -- reports --------------------------------------------------------------------------------
     async def look_for_reports(self) -> None:
@@ -270,9 +271,9 @@ class Workbench:
         """Results changed without an edit: have everything shown again."""
         self.documents.refresh_all()
         if self.session.client.can_refresh_hints:
-            self.refresh(methods.WORKSPACE_INLAY_HINT_REFRESH)
+            self.refresh(lsp.WORKSPACE_INLAY_HINT_REFRESH)
         if self.session.client.can_refresh_lenses:
-            self.refresh(methods.WORKSPACE_CODE_LENS_REFRESH)
+            self.refresh(lsp.WORKSPACE_CODE_LENS_REFRESH)
 
     def refresh(self, method: str) -> None:
         """Ask the client to ask again; it may refuse, and nothing fails for that."""
@@ -292,7 +293,7 @@ class Workbench:
 
     def show(self, kind: lsp.MessageType, message: str) -> None:
         """Show the user a message."""
-        self.protocol.notify(methods.WINDOW_SHOW_MESSAGE, {"type": kind, "message": message})
+        self.protocol.notify(lsp.WINDOW_SHOW_MESSAGE, lsp.ShowMessageParams(type=kind, message=message))
 
     def _uri_of(self, path: str) -> str:
         for document in self.session.documents:

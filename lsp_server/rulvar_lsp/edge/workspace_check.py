@@ -12,7 +12,8 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rulvar_lsp.edge import messages as lsp
+from lsprotocol import types as lsp
+
 from rulvar_lsp.edge.uris import path_to_uri, uri_key
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _DELAY_SECONDS = 1.0
 
-Reports = list[lsp.WorkspaceFullReport | lsp.WorkspaceUnchangedReport]
+Reports = list[lsp.WorkspaceFullDocumentDiagnosticReport | lsp.WorkspaceUnchangedDocumentDiagnosticReport]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class _Told:
 
     @classmethod
     def of(cls, found: list[lsp.Diagnostic]) -> _Told:
-        digest = hashlib.sha256(lsp.encoded(found)).hexdigest()[:16]
+        digest = hashlib.sha256(repr(found).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return cls(tuple(found), digest) if found else cls()
 
 
@@ -60,14 +61,14 @@ class WorkspaceCheck:
         if document.path is not None and (told := self._told.pop(document.path, None)) and told.digest:
             self._tell(document.uri, [])
 
-    async def pull(self, params: lsp.PullWorkspace) -> lsp.WorkspaceReport:
+    async def pull(self, params: lsp.WorkspaceDiagnosticParams) -> lsp.WorkspaceDiagnosticReport:
         """Answer `workspace/diagnostic` as soon as there is something that the client does not know."""
         known = {uri_key(one.uri): (one.uri, one.value) for one in params.previous_result_ids}
         while True:
             self._news.clear()
             items = self._reports(known)
-            if any(isinstance(item, lsp.WorkspaceFullReport) for item in items):
-                return lsp.WorkspaceReport(items=items)
+            if any(isinstance(item, lsp.WorkspaceFullDocumentDiagnosticReport) for item in items):
+                return lsp.WorkspaceDiagnosticReport(items=items)
             await self._news.wait()
 
     def _reports(self, known: dict[str, tuple[str, str]]) -> Reports:
@@ -77,7 +78,7 @@ class WorkspaceCheck:
             uri = path_to_uri(path)
             spelled, before = left.pop(uri_key(uri), (uri, ""))
             if told.digest == before and before:
-                items.append(lsp.WorkspaceUnchangedReport(uri=spelled, result_id=before, version=None))
+                items.append(lsp.WorkspaceUnchangedDocumentDiagnosticReport(uri=spelled, result_id=before))
             elif told.digest != before:
                 items.append(_full(spelled, told))
         opened = {uri_key(document.uri) for document in self._bench.session.documents}
@@ -126,7 +127,7 @@ class WorkspaceCheck:
             self._bench.documents.send(uri, None, found)
 
 
-def _full(uri: str, told: _Told) -> lsp.WorkspaceFullReport:
-    return lsp.WorkspaceFullReport(
+def _full(uri: str, told: _Told) -> lsp.WorkspaceFullDocumentDiagnosticReport:
+    return lsp.WorkspaceFullDocumentDiagnosticReport(
         uri=uri, items=list(told.items), result_id=told.digest or None, version=None
     )
