@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pygls.lsp.server import LanguageServer
 
 from rulvar_lsp.edge.protocol import RulvarProtocol
 
@@ -194,9 +195,10 @@ def test_an_action_that_comes_back_without_its_data_is_given_back(lsp: Start, pr
 
 
 def test_an_error_of_a_handler_tells_the_client_nothing_of_this_machine() -> None:
-    protocol, sent = RulvarProtocol(), []
+    protocol: Any = LanguageServer("x", "1", protocol_cls=RulvarProtocol).protocol
+    sent: list[Any] = []
     protocol.state = "initialized"
-    protocol.write = sent.append  # type: ignore[method-assign]
+    protocol.write = sent.append
 
     def fail(params: object) -> None:
         raise RuntimeError(__file__)
