@@ -233,7 +233,9 @@ def test_what_is_typed_does_not_wait_for_other_open_files(lsp: Start, project: A
         client.diagnostics(uri, version)
         client.settle(0.5)  # now the others are looked at again
     client.change(uri, 6, (0, 0, 0, 0, "\n"))
-    client.request("rulvar/tests", client.doc(uri))  # what was pushed before this answer was so before the change
+    client.request(
+        "rulvar/tests", client.doc(uri)
+    )  # what was pushed before this answer was so before the change
     client.seen.clear()
     client.diagnostics(uri, 6)
     assert pushed(client).index(uri) <= 2
