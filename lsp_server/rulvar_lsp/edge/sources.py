@@ -13,7 +13,8 @@ MOST_REMEMBERED = 50
 def read_source(path: str, most: int = -1) -> str | None:
     """Return the text of a file, None where it cannot be read; of a long one the first `most` bytes.
 
-    Only of a regular file: reading a pipe would wait for its writer. By its byte order mark or coding line, else UTF-8; the mark is left out, line breaks stay as they are.
+    Only of a regular file: reading a pipe would wait for its writer. By its byte order mark or coding line, else
+    UTF-8; the mark is left out, line breaks stay as they are.
     """
     from rulvar_lint.core.source import decode
 
