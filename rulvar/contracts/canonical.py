@@ -51,6 +51,11 @@ _ESCAPES = {
 _ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
 
 
+_NEVER_CHANGED = frozenset({str, bool, type(None)})
+_AS_THEY_ARE = _NEVER_CHANGED | {int}
+"""Types whose values orjson writes as JSON has them; asked in loops, where a call per value would cost more."""
+
+
 class NeedsExactEncoder(Exception):
     """The fast way does not write a value canonically."""
 
@@ -156,17 +161,17 @@ def _normal(value: Any, depth: int) -> Any:
         NeedsExactEncoder: orjson cannot write the value that way.
     """
     kind = type(value)
-    if kind is str or value is None or kind is bool:
-        return value
-    if kind is dict:
-        return _normal_object(value, depth)
-    if kind is list or kind is tuple:
-        return _normal_array(value, depth)
     if kind is int:
         if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
             return value
         return _normal_float(float(value)) if abs(value) < 1 << 1000 else _refuse_value()
-    return _normal_float(value) if kind is float else _refuse_value()
+    if kind is float:
+        return _normal_float(value)
+    if kind is dict:
+        return _normal_object(value, depth)
+    if kind is list or kind is tuple:
+        return _normal_array(value, depth)
+    return value if kind in _NEVER_CHANGED else _refuse_value()
 
 
 def _normal_object(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
@@ -177,12 +182,14 @@ def _normal_object(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
     for key, item in value.items():
         if type(key) is not str or not (key.isascii() or max(key) < _FIRST_SURROGATE):
             raise NeedsExactEncoder
-        if type(item) is not str:
-            normal = _normal(item, depth)
-            if normal is not item:
-                if changed is None:
-                    changed = dict(value)
-                changed[key] = normal
+        kind = type(item)
+        if kind is str or kind in _NEVER_CHANGED:
+            continue
+        normal = _normal_object(item, depth) if kind is dict else _normal(item, depth)
+        if normal is not item:
+            if changed is None:
+                changed = dict(value)
+            changed[key] = normal
     return value if changed is None else changed
 
 
@@ -192,12 +199,14 @@ def _normal_array(value: list[Any] | tuple[Any, ...], depth: int) -> list[Any] |
     depth += 1
     changed: list[Any] | None = None
     for index, item in enumerate(value):
-        if type(item) is not str:
-            normal = _normal(item, depth)
-            if normal is not item:
-                if changed is None:
-                    changed = list(value)
-                changed[index] = normal
+        kind = type(item)
+        if kind is str or kind in _NEVER_CHANGED:
+            continue
+        normal = _normal_object(item, depth) if kind is dict else _normal(item, depth)
+        if normal is not item:
+            if changed is None:
+                changed = list(value)
+            changed[index] = normal
     return value if changed is None else changed
 
 
@@ -219,14 +228,16 @@ def _refuse_value() -> Any:
 def _is_strict(value: Any, depth: int) -> bool:
     """Whether orjson writes the value without changing or accepting what JSON cannot hold."""
     kind = type(value)
-    if kind is str or value is None or kind is bool or kind is int:
+    if kind in _AS_THEY_ARE:
         return True
     if kind is dict:
         if depth > MAX_DEPTH // 2:
             return False
         depth += 1
         for key, item in value.items():
-            if type(key) is not str or (type(item) is not str and not _is_strict(item, depth)):
+            if type(key) is not str:
+                return False
+            if type(item) not in _AS_THEY_ARE and not _is_strict(item, depth):
                 return False
         return True
     if kind is list or kind is tuple:
@@ -234,7 +245,7 @@ def _is_strict(value: Any, depth: int) -> bool:
             return False
         depth += 1
         for item in value:
-            if type(item) is not str and not _is_strict(item, depth):
+            if type(item) not in _AS_THEY_ARE and not _is_strict(item, depth):
                 return False
         return True
     return kind is float and value - value == 0

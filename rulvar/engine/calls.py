@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.kernel.matching import Operation
 from rulvar.runtime.limits import UsageLimits
@@ -41,8 +43,7 @@ class RunRequest:
     """Blobs that are stored beside a run before it starts, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, eq=False):
     """One call as the journal sees it.
 
     Attributes:
@@ -58,16 +59,14 @@ class Call:
     mode: str = "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True, eq=False):
     """What the journal says to one call."""
 
     action: Action
     operation: Operation | None = None
 
 
-@dataclass(slots=True)
-class Opened:
+class Opened(msgspec.Struct, eq=False):
     """An operation that is under way: what its terminal entry must repeat.
 
     Attributes:

@@ -43,8 +43,14 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     return found
 
 
-async def finished(work: Coroutine[Any, Any, T]) -> T:
-    """Await work to its end, also when whoever waits for it is cancelled meanwhile; the cancellation comes after."""
+async def finished(work: Coroutine[Any, Any, T], *, at_once: bool = False) -> T:
+    """Await work to its end, also when whoever waits for it is cancelled meanwhile; the cancellation comes after.
+
+    Args:
+        at_once: the work waits for nothing, so that no cancellation can strike while it is done.
+    """
+    if at_once:
+        return await work
     task = asyncio.get_running_loop().create_task(work)
     try:
         return await asyncio.shield(task)

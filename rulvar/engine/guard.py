@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.guard_policy import GuardPolicy
-from rulvar.engine.impurity import Notices, Source, Sources
+from rulvar.engine.impurity import Notices, Source, Sources, known_sources
 from rulvar.engine.paths import absolute, shown_path
 from rulvar.engine.reach import ProjectFiles, Reach, reach_of
 from rulvar.errors import DeterminismError
@@ -119,7 +119,7 @@ class Guard:
 
     def _known_sources(self) -> Sources:
         if self._sources is None:
-            self._sources = Sources()
+            self._sources = known_sources()
         return self._sources
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import dis
+import functools
 import os
 import random
 import sys
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Protocol
 
-__all__ = ["INSTEAD", "Notices", "Source", "Sources", "environment_reader"]
+__all__ = ["INSTEAD", "Notices", "Source", "Sources", "environment_reader", "known_sources"]
 
 INSTEAD: Mapping[str, str] = {
     "RLV101": "use ctx.now() or ctx.time()",
@@ -63,6 +64,8 @@ _HOST = {
     "platform": ("machine", "node", "platform", "processor", "release", "system", "uname", "version"),
     "socket": ("getfqdn", "gethostname"),
 }
+_OPTIONAL = frozenset({"secrets", *_HOST})
+"""Modules that are only looked into where somebody has loaded them."""
 _FUNCTIONS = (BuiltinFunctionType, FunctionType, MethodType, type)
 _ENVIRONMENT_MODULES = frozenset({"os", "collections.abc", "_collections_abc"})
 _OPCODES_WITH_COUNT = frozenset({"CALL", "CALL_KW"})
@@ -168,6 +171,16 @@ class Sources:
         if isinstance(function, FunctionType):
             bound = replace(source, instance=getattr(called, "__self__", None))
             self.by_code[function.__code__] = (*self.by_code.get(function.__code__, ()), bound)
+
+
+def known_sources() -> Sources:
+    """Return the table as the loaded modules make it; the same one while it would not change."""
+    return _resolved(frozenset(_OPTIONAL & sys.modules.keys()))
+
+
+@functools.lru_cache(maxsize=8)
+def _resolved(loaded: frozenset[str]) -> Sources:
+    return Sources()
 
 
 def _functions() -> Iterator[tuple[Any, str, Source]]:

@@ -10,6 +10,7 @@ import orjson
 
 from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.entries import JournalEntry
+from rulvar.engine.control import finished
 from rulvar.errors import NonSerializableValueError, RulvarError, StoreError
 
 __all__ = ["JournalSink", "JournalWriter"]
@@ -68,6 +69,22 @@ class JournalWriter:
         seq = self.append_soon(wire)
         if self._now is None:
             await self._until_stored(seq)
+        return seq
+
+    async def open(self, wire: dict[str, Any], close: Callable[[int], dict[str, Any]]) -> int:
+        """Write the entry that opens an operation and return its seq; see :meth:`append`.
+
+        Args:
+            close: makes the entry that closes it, of its seq: written when whoever opens it is cancelled before
+                it is stored, and so never comes to close it.
+        """
+        seq = self.append_soon(wire)
+        if self._now is None:
+            try:
+                await self._until_stored(seq)
+            except asyncio.CancelledError:
+                await finished(self.append(close(seq)))
+                raise
         return seq
 
     def append_soon(self, wire: dict[str, Any]) -> int:

@@ -32,6 +32,7 @@ class HeldRun:
     Attributes:
         append_now: stores entries before it returns; None when the store does not.
         transcripts: where the run's transcripts and checkpoints go.
+        stores_at_once: whether entries and transcripts are stored without waiting.
     """
 
     def __init__(self, store: JournalStore, transcripts: TranscriptStore, lease: Lease | None) -> None:
@@ -43,6 +44,9 @@ class HeldRun:
         self._lost: Callable[[RulvarError], None] | None = None
         self.append_now = _append_now(store, lease)
         fenced = transcripts is getattr(store, "transcripts", None)
+        # asked of the very class: one that passes attributes on, or was derived from it, may wait by itself
+        at_once = "immediate" in vars(type(transcripts)) and transcripts.immediate  # type: ignore[attr-defined]
+        self.stores_at_once = bool(at_once) and self.append_now is not None
         self.transcripts: TranscriptStore = _HeldTranscripts(transcripts, self._kw if fenced else {})
 
     @classmethod

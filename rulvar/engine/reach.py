@@ -29,6 +29,7 @@ _CACHED = type(functools.lru_cache(len))
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _LEAVES = frozenset({str, bytes, int, float, bool, complex, type(None)})
 _LARGEST_CONTAINER = 256
+_MOST_TERRITORIES = 256
 
 
 class ProjectFiles:
@@ -61,7 +62,7 @@ class Reach:
     """What a body can reach.
 
     Attributes:
-        codes: the code objects of the project.
+        codes: the code objects of the project; none are told when nothing is read.
         reads: whether any of them names a source of impurity; False means that none can be read
             without being handed in from elsewhere.
     """
@@ -72,13 +73,72 @@ class Reach:
 
 def reach_of(body: Callable[..., Any], project: ProjectFiles, sources: Sources) -> Reach:
     """Return what a body can reach."""
-    walk = _Walk(project, sources)
+    walk = _Walk(project, sources, _territories(sources))
     walk.add(body)
-    return Reach(tuple(walk.codes), walk.reads)
+    if not walk.reads:
+        return Reach((), reads=False)
+    codes = dict.fromkeys(walk.codes)
+    for territory in walk.entered:
+        codes.update(dict.fromkeys(territory.codes))
+    return Reach(tuple(codes), reads=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Territory:
+    """What a module's namespace leads to.
+
+    Attributes:
+        aliases: the names in it that are sources of impurity.
+        loaded: how many modules were loaded: an import in a function may find one more.
+        namespaces: every namespace that was looked into, with a mark of what was bound there.
+    """
+
+    codes: tuple[CodeType, ...]
+    reads: bool
+    aliases: frozenset[str]
+    loaded: int
+    namespaces: tuple[tuple[Mapping[str, Any], int], ...]
+
+    def is_current(self) -> bool:
+        """Whether no name was bound anew since."""
+        return self.loaded == len(sys.modules) and all(
+            _mark(names) == mark for names, mark in self.namespaces
+        )
+
+
+class _Territories:
+    """Territories by namespace. A walk looks at every object of a module; the runs of a test suite share it."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._known: dict[int, _Territory] = {}
+
+    def of(self, names: Mapping[str, Any], project: ProjectFiles) -> _Territory:
+        """Return the territory of a namespace."""
+        known = self._known.get(id(names))
+        if known is None or not known.is_current():
+            if len(self._known) >= _MOST_TERRITORIES:
+                self._known.clear()
+            known = self._known[id(names)] = _Walk(project, self._sources, None).explore(names)
+        return known
+
+
+@functools.lru_cache(maxsize=8)
+def _territories(sources: Sources) -> _Territories:
+    return _Territories(sources)
+
+
+def _mark(names: Mapping[str, Any]) -> int:
+    return hash(tuple(map(id, names.values())))
 
 
 class _Walk:
-    def __init__(self, project: ProjectFiles, sources: Sources) -> None:
+    """One walk; with territories it does not enter namespaces itself."""
+
+    def __init__(self, project: ProjectFiles, sources: Sources, territories: _Territories | None) -> None:
+        self._territories = territories
+        self._namespaces: list[Mapping[str, Any]] = []
+        self.entered: list[_Territory] = []
         self.codes: dict[CodeType, None] = {}
         self.reads = False
         self._project = project
@@ -90,6 +150,16 @@ class _Walk:
 
     def add(self, root: Any) -> None:
         self._hold([root])
+        self._go()
+
+    def explore(self, names: Mapping[str, Any]) -> _Territory:
+        marks = _mark(names)
+        aliases = self._namespace(names)
+        self._go()
+        namespaces = tuple((seen, marks if seen is names else _mark(seen)) for seen in self._namespaces)
+        return _Territory(tuple(self.codes), self.reads, aliases, len(sys.modules), namespaces)
+
+    def _go(self) -> None:
         while self._todo:
             item = self._todo.pop()
             if id(item) in self._seen:
@@ -155,7 +225,13 @@ class _Walk:
         known = self._aliases.get(id(names))
         if known is not None:
             return known
-        self._kept.append(names)
+        if self._territories is not None:
+            territory = self._territories.of(names, self._project)
+            self.entered.append(territory)
+            self.reads = self.reads or territory.reads
+            self._aliases[id(names)] = territory.aliases
+            return territory.aliases
+        self._namespaces.append(names)
         items = list(names.items())
         found = frozenset(name for name, value in items if self._sources.is_held_by(value))
         self._aliases[id(names)] = found

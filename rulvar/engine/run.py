@@ -17,10 +17,12 @@ from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import Dropped, Pending, Preview
 from rulvar.contracts.ports.clock import iso_ms
 from rulvar.contracts.ports.observer import CallSite
+from rulvar.contracts.usage import ZERO_USAGE
 from rulvar.engine.branch import CURRENT_PLACE, Branch, Liveness, Place
 from rulvar.engine.budget import Budget
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import Accounting, Call, Claim, Opened, RunRequest
+from rulvar.engine.divergence import would_go_live
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.lease import HeldRun
 from rulvar.engine.models import RunModels
@@ -29,7 +31,6 @@ from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
 from rulvar.errors import (
     ConfigError,
-    JournalMissError,
     ReplayStopped,
     RulvarError,
     RunSuspended,
@@ -39,7 +40,6 @@ from rulvar.kernel.admission import recorded_admissions
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
-from rulvar.kernel.mismatch import explain_miss
 from rulvar.tools.grants import narrow_grants
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class Run:
             tap=self.observe.keep if self.observe.keeps_segments else None,
         )
         self.transcript_store = held.transcripts
+        self.stores_at_once = held.stores_at_once
         self.models = RunModels(engine, request.workflow.adapters)
         self.agents: Any = None
         """What the agents of the run share; see ``rulvar.agents``."""
@@ -214,22 +215,8 @@ class Run:
                 # a body that swallowed the cancellation may tidy up, and start nothing new
                 raise asyncio.CancelledError(self.cancel_reason)
             return Claim(action, operation)
-        divergence = explain_miss(
-            self.index,
-            scope=place.scope,
-            identity=call.identity,
-            key=call.key,
-            label=call.label,
-            taken=operation,
-        )
-        site = call.site
-        facts = {"scope": place.scope, "kind": call.identity["kind"], "miss": action, **divergence.to_wire()}
-        data = dict(facts)
-        if site is not None:
-            data["site"] = {"file": site.file, "line": site.line, "function": site.function}
-        where = f" at {site.file}:{site.line}" if site is not None else ""
-        error = JournalMissError(f"strict replay would go live{where}: {divergence.message}", data=data)
-        self.divergence, self.divergence_site = facts, site
+        error, self.divergence = would_go_live(self.index, place.scope, call, action, operation)
+        self.divergence_site = call.site
         self.stop(error)
         raise ReplayStopped(error)
 
@@ -265,18 +252,24 @@ class Run:
         opened = Opened(
             -1, place.scope, key, self.index.next_ordinal(place.scope, key), kind, span, self.now_iso()
         )
-        opened.seq = await self.journal.append(
-            {
-                "scope": opened.scope,
-                "key": key,
-                "ordinal": opened.ordinal,
-                "kind": kind,
-                "status": "running",
-                "spanId": span,
-                "startedAt": opened.started_at,
-                **(extra or {}),
-            }
-        )
+        wire = {
+            "scope": opened.scope,
+            "key": key,
+            "ordinal": opened.ordinal,
+            "kind": kind,
+            "status": "running",
+            "spanId": span,
+            "startedAt": opened.started_at,
+            **(extra or {}),
+        }
+
+        def cancelled(seq: int) -> dict[str, Any]:
+            opened.seq = seq
+            return self.terminal(
+                opened, "cancelled", {"usage": ZERO_USAGE.to_wire()} if kind == "agent" else {}
+            )
+
+        opened.seq = await self.journal.open(wire, cancelled)
         return opened
 
     async def finish(self, opened: Opened, status: str, fields: Mapping[str, Any]) -> int:

@@ -11,6 +11,8 @@ from rulvar.errors import ConfigError
 
 __all__ = ["CallSlots"]
 
+_UNBOUNDED: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
+
 
 class CallSlots:
     """Bounds the model calls of one engine, here and, with a limiter, over many processes.
@@ -23,12 +25,14 @@ class CallSlots:
         self._here = None if concurrency is None else asyncio.Semaphore(_checked(concurrency))
         self._limiter = limiter
 
-    @contextlib.asynccontextmanager
-    async def hold(self, adapter_id: str) -> AsyncIterator[None]:
+    def hold(self, adapter_id: str) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one slot, here and at the provider."""
         if self._here is None and self._limiter is None:
-            yield
-            return
+            return _UNBOUNDED
+        return self._hold(adapter_id)
+
+    @contextlib.asynccontextmanager
+    async def _hold(self, adapter_id: str) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
             if self._here is not None:
                 await stack.enter_async_context(self._here)

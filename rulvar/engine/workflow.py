@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
+from types import CodeType
 from typing import Any, Generic, Protocol, cast, overload
 
 from rulvar.contracts.schema import SchemaContract, schema_contract
@@ -59,12 +61,22 @@ class Workflow(Generic[ValueOut]):
     def source_hash(self) -> str:
         """SHA-256 of the body's source text, or of its compiled code where there is no source."""
         target = self.source or inspect.unwrap(self.body)
-        try:
-            text = inspect.getsource(target).encode("utf-8")
-        except (OSError, TypeError):
-            code = getattr(target, "__code__", None)
-            text = code.co_code if code is not None else repr(target).encode("utf-8")
-        return hashlib.sha256(text).hexdigest()
+        code = getattr(target, "__code__", None)
+        return _source_hash(target) if code is None else _code_hash(code, code.co_filename)
+
+
+@functools.lru_cache(maxsize=1024)
+def _code_hash(code: CodeType, file: str) -> str:
+    """Hash a function's text, once: equal code of two files need not have equal text."""
+    return _source_hash(code)
+
+
+def _source_hash(target: Any) -> str:
+    try:
+        text = inspect.getsource(target).encode("utf-8")
+    except (OSError, TypeError):
+        text = target.co_code if isinstance(target, CodeType) else repr(target).encode("utf-8")
+    return hashlib.sha256(text).hexdigest()
 
 
 class RunsAs(Protocol[ValueOut]):

@@ -13,7 +13,6 @@ form of its latest attempt.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +79,8 @@ class JournalIndex:
         self.abandoned: list[JournalEntry] = []
         self.closed_waits: dict[int, JournalEntry] = {}
         self._invalidate = frozenset(invalidate)
-        self._queues: dict[tuple[str, str], deque[Operation]] = {}
+        self._queues: dict[tuple[str, str], list[Operation]] = {}  # the next one comes last
+        self._shared: set[tuple[str, str]] = set()
         self._anywhere: dict[str, list[Operation]] = {}
         self._by_scope: dict[str, list[Operation]] = {}
         self._by_agent: dict[tuple[str, Any], list[JournalEntry]] | None = None
@@ -106,10 +106,10 @@ class JournalIndex:
         queue = self._queues.get((scope, key))
         if older_key is not None and older_key != key:
             older = self._queues.get((scope, older_key))
-            if older and (not queue or older[0].first.seq < queue[0].first.seq):
+            if older and (not queue or older[-1].first.seq < queue[-1].first.seq):
                 queue = older
         while queue:
-            operation = queue.popleft()
+            operation = queue.pop()
             if not operation.consumed:
                 operation.consumed = True
                 return operation
@@ -147,6 +147,8 @@ class JournalIndex:
         """Return what to do with a matched operation; see the table in ``kernel.disposition``."""
         entry = operation.first if operation.terminal is None else operation.terminal
         status = "running" if operation.terminal is None else entry.status
+        if status == "ok" and not self._invalidate:
+            return Disposition.REPLAY  # the commonest row of every version's table
         return disposition(
             status,
             hash_version=entry.hash_version,
@@ -190,7 +192,8 @@ class JournalIndex:
 
     def _add(self, entry: JournalEntry) -> None:
         kind = entry.kind
-        self.next_seq = max(self.next_seq, entry.seq + 1)
+        if entry.seq >= self.next_seq:
+            self.next_seq = entry.seq + 1
         if entry.hash_version == 1:
             self.has_v1 = True
         if kind == "decision":
@@ -201,16 +204,29 @@ class JournalIndex:
             self.abandoned.append(entry)
         elif kind in MATCHED_KINDS:
             if entry.ref is None:
-                self.operations[entry.seq] = Operation(entry)
-                self._count(entry)
+                self._add_operation(entry)
             elif (operation := self.operations.get(entry.ref)) is not None and operation.terminal is None:
                 operation.terminal = entry
         else:
             self._count(entry)
 
-    def _count(self, entry: JournalEntry) -> None:
+    def _add_operation(self, entry: JournalEntry) -> None:
+        if entry.seq in self.operations:  # a seq that comes twice: the last one counts
+            self.operations[entry.seq].consumed = True
+        operation = self.operations[entry.seq] = Operation(entry)
+        place = self._count(entry)
+        queue = self._queues.get(place)
+        if queue is None:
+            self._queues[place] = [operation]
+        else:
+            queue.append(operation)
+            self._shared.add(place)
+
+    def _count(self, entry: JournalEntry) -> tuple[str, str]:
         place = (entry.scope, entry.key)
-        self.ordinals[place] = max(self.ordinals.get(place, 0), entry.ordinal + 1)
+        if self.ordinals.get(place, 0) <= entry.ordinal:
+            self.ordinals[place] = entry.ordinal + 1
+        return place
 
     def _add_decision(self, entry: JournalEntry) -> None:
         self._count(entry)
@@ -263,15 +279,9 @@ class JournalIndex:
         return None
 
     def _queue(self) -> None:
-        """Queue operations by scope and key, each repetition in the place of what it repeats."""
-        groups: dict[tuple[str, str], list[Operation]] = {}
-        for operation in self.operations.values():
-            groups.setdefault((operation.first.scope, operation.first.key), []).append(operation)
-        for place, group in groups.items():
-            if len(group) == 1:
-                self._queues[place] = deque(group)
-            else:
-                self._queues[place] = deque(self._latest_attempts(group))
+        """Put each repetition in the place of what it repeats, and the queues in the order of taking."""
+        for place in self._shared:
+            self._queues[place] = self._latest_attempts(self._queues[place])[::-1]
 
     def _latest_attempts(self, group: list[Operation]) -> list[Operation]:
         """Return one operation per call: a repetition stands where the first one stood that it may repeat."""

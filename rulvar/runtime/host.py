@@ -66,3 +66,6 @@ class LoopHost(Protocol):
 
     def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the exchanges that may be under way at once."""
+
+    def exchange_begins(self) -> None:
+        """The slot is held, and the request is about to be sent."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import (
@@ -50,8 +51,7 @@ MAX_SCHEMA_ATTEMPTS = 2
 """How often an answer that does not fit its schema is asked for again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentTask:
+class AgentTask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Everything that one agent call is asked with."""
 
     prompt: str
@@ -251,6 +251,7 @@ class AgentLoop:
             turn = Turn(served=Served(how="live"))
             try:
                 async with self.host.slot():
+                    self.host.exchange_begins()
                     await take_turn(
                         self.task.adapter,
                         request,

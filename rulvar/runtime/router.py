@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from rulvar.errors import ConfigError
 
 __all__ = ["ROLES", "ModelChoice", "choose_model"]
@@ -40,8 +42,7 @@ class ModelChoice:
         return self.reference.partition(":")[2]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoutingLayer:
+class RoutingLayer(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One place that may choose a model: a call, a profile, a workflow or the engine."""
 
     where: str

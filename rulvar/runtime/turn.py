@@ -79,7 +79,7 @@ async def take_turn(
     watch = _IdleWatch(idle_s)
     try:
         stream = adapter.stream(request, signal)
-        async with watch:
+        with watch:
             async for event in stream:
                 watch.seen_event()
                 if on_event is not None:
@@ -121,30 +121,38 @@ class _Unaffordable(Exception):
 class _IdleWatch:
     """Cuts the block when no event was seen for a while; costs one timer per exchange."""
 
-    __slots__ = ("_bound_s", "_clock", "_loop", "_seen_at", "_timeout", "_timer", "is_cut")
+    __slots__ = ("_bound_s", "_cancelling", "_clock", "_loop", "_seen_at", "_task", "_timer", "is_cut")
 
     def __init__(self, bound_s: float | None) -> None:
         self._bound_s = bound_s
         self._loop = asyncio.get_running_loop()
         self._clock = self._loop.time
-        self._timeout = asyncio.timeout(None)
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
         self._timer: asyncio.TimerHandle | None = None
         self._seen_at = 0.0
         self.is_cut = False
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> None:
         if self._bound_s is not None:
             self._seen_at = self._clock()
-            await self._timeout.__aenter__()
+            self._task = asyncio.current_task()
+            assert self._task is not None
+            self._cancelling = self._task.cancelling()
             self._timer = self._loop.call_later(self._bound_s, self._check)
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._timer is None:
             return
         self._timer.cancel()
-        await self._timeout.__aexit__(kind, error, traceback)
+        if not self.is_cut:
+            return
+        assert self._task is not None
+        ours = self._task.uncancel() <= self._cancelling
+        if ours and kind is not None and issubclass(kind, asyncio.CancelledError):
+            raise TimeoutError from error
 
     def seen_event(self) -> None:
         self._seen_at = self._clock()
@@ -156,7 +164,8 @@ class _IdleWatch:
             self._timer = self._loop.call_later(self._bound_s - quiet, self._check)
         else:
             self.is_cut = True
-            self._timeout.reschedule(self._clock())
+            assert self._task is not None
+            self._task.cancel()
 
 
 async def _close(stream: Any) -> None:

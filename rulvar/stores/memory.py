@@ -135,6 +135,9 @@ class InMemoryStore:
 class InMemoryTranscripts:
     """Keeps transcripts and checkpoints in memory."""
 
+    immediate = True
+    """Whether ``put`` stores without waiting."""
+
     def __init__(self, store: InMemoryStore | None = None) -> None:
         self._blobs: dict[str, dict[str, bytes]] = {}
         self._store = store

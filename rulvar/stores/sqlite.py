@@ -225,7 +225,7 @@ class SqliteStore:
         still = None if name == ":memory:" else still_uri(self.path)
         connection = sqlite3.connect(
             still or name,
-            timeout,
+            timeout=timeout,
             isolation_level=None,
             check_same_thread=False,
             factory=WatchedConnection,

@@ -37,6 +37,11 @@ class FileTranscriptStore:
         self.durability = durability
         self._fence = fence
 
+    @property
+    def immediate(self) -> bool:
+        """Whether ``put`` stores without waiting."""
+        return self.durability == "process"
+
     async def put(self, ref: str, data: bytes, *, lease: Lease | None = None) -> None:
         """Store a blob, replacing one of the same reference."""
         path = self._path(ref)

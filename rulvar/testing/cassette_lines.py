@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -124,7 +125,13 @@ class Declaration:
     @property
     def caps(self) -> ModelCaps:
         """The capabilities snapshot."""
-        return caps_from_wire(decode_json(self.caps_json))
+        return _caps_of(self.caps_json)
+
+
+@lru_cache(maxsize=256)
+def _caps_of(snapshot: bytes) -> ModelCaps:
+    """Read a snapshot: an engine asks for it at every turn, and a suite's cassettes share a few."""
+    return caps_from_wire(decode_json(snapshot))
 
 
 class RowFacts(NamedTuple):
@@ -241,6 +248,7 @@ def _ends_well(row: _FastRow) -> bool | None:
     return terminals == 1 and (last is _Finish or last is _Error)
 
 
+@lru_cache(maxsize=256)
 def _caps_snapshot(caps_json: bytes) -> bytes:
     caps = decode_json(caps_json)
     check_caps(caps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import ast
 import linecache
 import os
 import time
@@ -95,6 +95,7 @@ class ReplaySession:
         self._unused = asked.rulvar_unused or "report"
         self._item: pytest.Item | None = None
         self._tests: list[tuple[float, TestReport]] = []
+        self._read: dict[str, tuple[list[str], dict[int, int]]] = {}
         self._problems: list[str] = []
         self._collector = RunCollector(self._root, self._admit if self._mode == "strict" else None)
         self._guard = NetworkGuard(self._where) if self._mode == "strict" else None
@@ -164,9 +165,21 @@ class ReplaySession:
 
     def _begin(self, item: pytest.Item) -> None:
         self._item = item
-        item.stash[_FROM_STASH] = Watched(time.time(), _source_of(item))
+        item.stash[_FROM_STASH] = Watched(time.time(), self._source_of(item))
         item.stash[PASSED] = False
         self._collector.begin()
+
+    def _source_of(self, item: pytest.Item) -> TestSource:
+        """Return where a test is; the lines of its text are asked for by readers of the report alone."""
+        file = os.path.join(item.config.rootpath, item.location[0])
+        number = (item.location[1] or 0) + 1
+        if not self._config.getoption("--rulvar-report"):
+            return TestSource(file, number)
+        lines = linecache.getlines(file)
+        known = self._read.get(file)
+        if known is None or known[0] is not lines:
+            known = self._read[file] = (lines, _last_lines("".join(lines)))
+        return _source_of(file, number, getattr(item, "originalname", None) or item.name, *known)
 
     def _end(self, item: pytest.Item, watched: Watched) -> None:
         self._item = None
@@ -309,26 +322,24 @@ def _first_lines(phase: pytest.TestReport) -> str:
     return default_redact("\n".join(text.splitlines()[:_MESSAGE_LINES]))
 
 
-def _source_of(item: pytest.Item) -> TestSource:
+def _source_of(file: str, number: int, name: str, lines: list[str], last: dict[int, int]) -> TestSource:
     """Return where a test function is defined: from its ``def``, also where it is decorated, to its last line."""
-    file = os.path.join(item.config.rootpath, item.location[0])
-    number = (item.location[1] or 0) + 1
-    name = getattr(item, "originalname", None) or item.name
-    lines = linecache.getlines(file)
     for place in range(number - 1, min(number + 99, len(lines))):
         words = lines[place].split("(", 1)[0].split()
         if words[-2:] == ["def", name] and words[:-2] in ([], ["async"]):
-            body = _block(lines[place:])
-            return TestSource(file, place + 1, place + len(body), site_digest(body))
+            end = last.get(place + 1, place + 1)
+            return TestSource(file, place + 1, end, site_digest(lines[place:end]))
     return TestSource(file, number)
 
 
-def _block(lines: list[str]) -> list[str]:
-    """The lines of the function that begins with the first of these."""
+def _last_lines(text: str) -> dict[int, int]:
+    """Return where the functions of a file end, by the line of their ``def``; none in text that cannot be read."""
     try:
-        return inspect.getblock(lines)
-    except (SyntaxError, IndentationError):  # in text that was changed after it was imported
-        return lines[:1]
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):  # changed after it was imported
+        return {}
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.lineno: node.end_lineno or node.lineno for node in ast.walk(tree) if isinstance(node, kinds)}
 
 
 def _s(lines: list[int]) -> str:

@@ -7,6 +7,7 @@ reference. It is the seam between a test run and an editor.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal, NoReturn
 
@@ -256,6 +257,11 @@ def site_digest(lines: list[str]) -> str:
 
 def relative_path(path: str, root: str) -> str:
     """Return a path as reports hold it: POSIX, and relative to the root where it lies below it."""
+    return _below(path, os.path.abspath(root))
+
+
+@lru_cache(maxsize=4096)
+def _below(path: str, root: str) -> str:
     absolute = os.path.abspath(os.path.join(root, path))
     below = os.path.relpath(absolute, root) if _same_drive(absolute, root) else os.pardir
     shown = absolute if below.split(os.sep, 1)[0] == os.pardir else below
@@ -263,7 +269,7 @@ def relative_path(path: str, root: str) -> str:
 
 
 def _same_drive(path: str, root: str) -> bool:
-    return os.path.splitdrive(path)[0] == os.path.splitdrive(os.path.abspath(root))[0]
+    return os.path.splitdrive(path)[0] == os.path.splitdrive(root)[0]
 
 
 def _remove(path: str) -> None:

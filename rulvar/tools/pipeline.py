@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import msgspec
+
 from rulvar.contracts.envelope import Receipt, ToolEnvelope, decode_envelope
 from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.ports.clock import Clock
@@ -58,8 +60,7 @@ class Purse(Protocol):
         """Book what was spent, keep what is uncertain, and give the rest of the promise back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolTask:
+class ToolTask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One call and what it needs.
 
     Attributes:
@@ -259,7 +260,8 @@ class _Execution:
             await check_guards(self.tool, self.tool.guards.output, envelope.data, self.task.context, "output")
         except Refused as refused:
             return ToolRun(receipt=receipt, error=refused.error, raw=raw, exception=refused.exception)
-        return ToolRun(receipt=replace(receipt, disclosure="released"), envelope=envelope, raw=raw)
+        shown = self._receipt("succeeded", spent, released=True)
+        return ToolRun(receipt=shown, envelope=envelope, raw=raw)
 
     def _returned_no_json(self, unfit: _Unfit) -> ToolRun:
         spent, held = self.task.context.usage or (self.tool.cost_micros, 0)
@@ -323,12 +325,12 @@ class _Execution:
         self.receipt = self._receipt(execution, spent, held)
         return self.receipt
 
-    def _receipt(self, execution: Any, spent: int = 0, held: int = 0) -> Receipt:
+    def _receipt(self, execution: Any, spent: int = 0, held: int = 0, *, released: bool = False) -> Receipt:
         return Receipt(
             call_id=self.task.context.call_id,
             tool_id=self.tool.id,
             execution=execution,
-            disclosure="withheld",
+            disclosure="released" if released else "withheld",
             spent_micros=spent,
             reserved_micros=held,
         )

@@ -38,6 +38,7 @@ class Entropy(Protocol):
         """Return a random UUID in its 36 character form."""
 
 
+@lru_cache(maxsize=64)
 def iso_ms(epoch_ms: int) -> str:
     """Return the UTC time as ISO 8601 with milliseconds and ``Z``."""
     seconds, milliseconds = divmod(epoch_ms, 1000)

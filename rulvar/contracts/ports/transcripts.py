@@ -12,6 +12,8 @@ __all__ = ["TranscriptStore", "split_ref"]
 
 _PART = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _DEPTH = 8
+_REF = re.compile(rf"{_PART.pattern}(?:/{_PART.pattern}){{1,{_DEPTH}}}")
+"""The commonest references at a glance; dots at the end of a part are looked at closely."""
 
 
 class TranscriptStore(Protocol):
@@ -36,6 +38,9 @@ def split_ref(ref: str) -> tuple[str, str]:
     Raises:
         ConfigError: it is not ``<run id>/<name>``, or a part of it could leave its folder.
     """
+    if isinstance(ref, str) and _REF.fullmatch(ref) and "./" not in ref and ref[-1] != ".":
+        run_id, _, name = ref.partition("/")
+        return run_id, name
     run_id, *rest = ref.split("/") if isinstance(ref, str) else ("",)
     check_run_id(run_id)
     if not 0 < len(rest) <= _DEPTH or any(not _PART.fullmatch(part) or part in {".", ".."} for part in rest):

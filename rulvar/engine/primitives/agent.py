@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.jsonable import fragment, journal_form
@@ -39,7 +40,7 @@ async def run_agent(run: Run, prompt: str, options: AgentOptions, site: CallSite
     fallback = plan_fallback(options, run.engine.profile(options.agent_type or ""))
     if fallback is None:
         return await _call(run, place, prompt, options, site)
-    full = replace(options, result="full", fallback=None)
+    full = msgspec.structs.replace(options, result="full", fallback=None)
     result: AgentResult = await _call(run, place, prompt, full, site)
     if result.status in fallback["on"]:
         await run.decide(
@@ -53,7 +54,9 @@ async def run_agent(run: Run, prompt: str, options: AgentOptions, site: CallSite
                 "model": fallback["model"],
             },
         )
-        return await _call(run, place, prompt, replace(options, model=fallback["model"], fallback=None), site)
+        return await _call(
+            run, place, prompt, msgspec.structs.replace(options, model=fallback["model"], fallback=None), site
+        )
     return hand_over(run, place, options, result)
 
 
@@ -112,10 +115,12 @@ async def _run_admitted(
             end = await _to_the_end(loop)
         except asyncio.CancelledError:
             end = LoopEnd(status="error")
-            await finished(_journal_end(run, place, plan, opened, loop, host, end, cancelled=True))
+            work = _journal_end(run, place, plan, opened, loop, host, end, cancelled=True)
+            await finished(work, at_once=run.stores_at_once)
             raise
         # an answer that has come is paid for: a cancellation finds it in the journal
-        wire = await finished(_journal_end(run, place, plan, opened, loop, host, end))
+        work = _journal_end(run, place, plan, opened, loop, host, end)
+        wire = await finished(work, at_once=run.stores_at_once)
     finally:
         place.branch.busy(-1)
     if run.stop_error is not None:

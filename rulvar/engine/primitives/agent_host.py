@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.canonical import decode_json
@@ -256,12 +256,13 @@ class AgentHost:
         cost = self._run.spend.price(self._plan.choice.reference, usage)
         return self._run.budget.affords(self.reservation, cost)
 
-    @contextlib.asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
+    def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the engine's model calls; an exchange begins when there is one."""
-        async with self._run.engine.model_slot(self._plan.choice.adapter_id):
-            self._exchange_began = self._run.clock.now_ms()
-            yield
+        return self._run.engine.model_slot(self._plan.choice.adapter_id)
+
+    def exchange_begins(self) -> None:
+        """Note the time: the slot is held, and the request is about to be sent."""
+        self._exchange_began = self._run.clock.now_ms()
 
     def on_event(self) -> Any:
         """Return a callback that emits deltas, when the call streams."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
+
+import msgspec
 
 from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.messages import ImagePart
@@ -28,8 +29,7 @@ from rulvar.tools.toolset import Toolset
 __all__ = ["AgentOptions", "AgentPlan", "agent_task", "brief_prompt", "plan_agent", "plan_fallback"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentOptions:
+class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The keyword arguments of ``ctx.agent``, as they were given."""
 
     agent_type: str | None = None
@@ -66,15 +66,14 @@ class AgentOptions:
         try:
             return cls(**options)
         except TypeError:
-            known = [item.name for item in fields(cls)]
+            known = cls.__struct_fields__
             wrong = next(name for name in options if name not in known)
             near = get_close_matches(wrong, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
             raise ConfigError(f"{call}: no option {wrong!r}; {hint}", data={"field": wrong}) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentPlan:
+class AgentPlan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """An agent call with every option resolved."""
 
     prompt: str

@@ -22,6 +22,9 @@ from rulvar.errors import ConfigError, ControlFlow, NonSerializableValueError, R
 
 __all__ = ["run_step"]
 
+_FLAT = frozenset({str, int, bool, type(None)})
+_PLAIN = _FLAT | {float, list, dict, tuple}
+
 
 async def run_step(
     run: Run,
@@ -50,7 +53,7 @@ async def run_step(
     token = CURRENT_PLACE.set(place.at(step=label))
     try:
         value = function()
-        if inspect.isawaitable(value):
+        if type(value) not in _PLAIN and inspect.isawaitable(value):
             value = await value
         data = journal_form(value, f"ctx.step({label!r})")
     except (asyncio.CancelledError, ControlFlow):
@@ -78,20 +81,30 @@ def wire_error(error: BaseException) -> dict[str, Any]:
 
 
 def _step_key(identity: dict[str, Any]) -> str:
-    key = identity["key"]
+    key, deps = identity["key"], identity["deps"]
     try:
-        if not identity["deps"]:
-            # the canonical text of the commonest identity, without the general encoder
-            return sha256(b'{"deps":[],"key":' + orjson.dumps(key) + b',"kind":"step"}').hexdigest()
-    except TypeError:
-        pass
+        return sha256(
+            b'{"deps":' + _canonical_list(deps) + b',"key":' + orjson.dumps(key) + b',"kind":"step"}'
+        ).hexdigest()
+    except (TypeError, NonSerializableValueError):
+        pass  # half a surrogate pair, an integer that JSON numbers cannot hold exactly, or no JSON at all
     try:
         return sha256(canonical_json(identity)).hexdigest()
     except NonSerializableValueError as error:
         raise refused_at(error, f"ctx.step({key!r})") from None
 
 
+def _canonical_list(deps: list[Any]) -> bytes:
+    for item in deps:
+        if type(item) not in _FLAT:
+            return canonical_json(deps)
+    # the commonest identities: what orjson writes of them is canonical as it is
+    return orjson.dumps(deps, option=orjson.OPT_STRICT_INTEGER)
+
+
 def _listed(label: str, deps: Any) -> list[Any]:
+    if type(deps) is list or type(deps) is tuple:
+        return list(deps)
     if isinstance(deps, (str, bytes, Mapping, Set)) or not isinstance(deps, Iterable):
         raise ConfigError(
             f"ctx.step({label!r}) deps: expected a list of what the step depends on, got one "

@@ -7,8 +7,9 @@ serves each call by its place among the recorded ones and notes the key that it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ports.observer import ClaimRecord
@@ -46,7 +47,7 @@ class PlaceMatching:
                 return claim(place, call)
             if recorded.key != call.key:
                 self.identities[number] = call.identity
-                call = replace(call, identity=recorded.identity, key=recorded.key)
+                call = msgspec.structs.replace(call, identity=recorded.identity, key=recorded.key)
             return claim(place, call)
 
         vars(run)["claim"] = by_place

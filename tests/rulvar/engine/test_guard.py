@@ -373,6 +373,26 @@ async def test_a_source_is_found_however_the_code_names_it(project: Any, body: s
     assert codes(await warnings_of(module.flow.body)) == ["RLV101"]
 
 
+async def test_a_name_that_is_bound_anew_is_seen_by_the_next_engine(project: Any) -> None:
+    module = project(
+        helper="def stamp(): return 0\n", flow="import helper\nasync def body(ctx, args): helper.stamp()\n"
+    )
+    assert await warnings_of(module.flow.body) == []
+    here: dict[str, Any] = {"time": time, "__name__": "elsewhere"}
+    exec(compile("def stamp(): return time.time()\n", module.flow.helper.__file__, "exec"), here)
+    module.flow.helper.stamp = here["stamp"]
+    assert codes(await warnings_of(module.flow.body)) == ["RLV101"]
+
+
+async def test_workflows_of_one_module_are_judged_alike_in_every_engine(project: Any) -> None:
+    module = project(
+        flow="import time\nasync def reads(ctx, args): time.time()\nasync def clean(ctx, args): ...\n"
+    )
+    for _ in range(2):
+        assert await warnings_of(module.flow.clean) == []
+        assert codes(await warnings_of(module.flow.reads)) == ["RLV101"]
+
+
 async def test_a_library_is_never_noticed_and_never_hides_what_it_calls(project: Any, tmp_path: Path) -> None:
     library = """
         import time

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from rulvar import Ctx, Engine, define_workflow
+from rulvar import Ctx, Engine, define_workflow, tool
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ports.lease import Lease
 from rulvar.errors import ConfigError, LeaseHeldError, RunNotFoundError, StoreError
 from rulvar.stores import InMemoryStore, JsonlFileStore
 from rulvar.stores.sqlite import SqliteStore
+from rulvar.testing import create_test_engine
 
 
 class Gate:
@@ -233,6 +234,21 @@ class Slow(InMemoryStore):
         await super().append(run_id, entries, lease=lease)
 
 
+class Told(Slow):
+    """Such a store, which tells when the first call of a run is on its way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+
+    async def append(
+        self, run_id: str, entries: Sequence[JournalEntry], *, lease: Lease | None = None
+    ) -> None:
+        if any(entry.status == "running" for entry in entries):
+            self.begun.set()
+        await super().append(run_id, entries, lease=lease)
+
+
 async def test_entries_that_come_while_the_store_is_busy_are_stored_together() -> None:
     async def body(ctx: Ctx, args: Any) -> Any:
         return await ctx.parallel([lambda n=n: ctx.step("s", lambda: n, deps=[n]) for n in range(50)])
@@ -243,6 +259,36 @@ async def test_entries_that_come_while_the_store_is_busy_are_stored_together() -
     entries = await store.load("r")
     assert [entry.seq for entry in entries] == list(range(101))
     assert len(store.batches) < 10
+
+
+@pytest.mark.parametrize("call", ["agent", "step", "child", "tool"])
+async def test_a_call_that_is_cancelled_while_its_first_entry_is_stored_is_closed(call: str) -> None:
+    @tool
+    def looks() -> str:
+        """Look."""
+        return "seen"
+
+    async def nothing(ctx: Ctx, args: Any) -> None: ...
+
+    async def body(ctx: Ctx, args: Any) -> Any:
+        calls = {
+            "agent": lambda: ctx.agent("a"),
+            "step": lambda: ctx.step("s", lambda: 1),
+            "child": lambda: ctx.workflow(define_workflow("child", nothing)),
+            "tool": lambda: ctx.call_tool(looks, {}),
+        }
+        await calls[call]()
+
+    store = Told()
+    engine = create_test_engine(agents={"*": "x"}, journal=store)
+    flow = define_workflow("w", body)
+    run = engine.run(flow, run_id="r")
+    await store.begun.wait()
+    await run.cancel()
+    assert (await run.result()).status == "cancelled"
+    entries = [entry for entry in await store.load("r") if entry.kind != "decision"]
+    assert [entry.status for entry in entries] == ["running", "cancelled"]
+    assert (await engine.resume("r", flow).result()).status == "ok"
 
 
 async def test_a_cancelled_branch_does_not_take_the_entries_of_others_with_it() -> None:
