@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.cache import FORMAT, Cache, Stat
+from rulvar_lint.cache import FORMAT, Cache, Stat, digest
 from rulvar_lint.config import Config
 from rulvar_lint.core.diagnostic import Diagnostic
 from rulvar_lint.core.files import CONFIG, is_wanted, walk
@@ -18,6 +17,7 @@ from rulvar_lint.core.files import CONFIG, is_wanted, walk
 if TYPE_CHECKING:
     from rulvar_lint.project import Project
     from rulvar_lint.units import Unit
+    from rulvar_lint.workspace import Workspace
 
 PARALLEL_FROM: Final = 40
 
@@ -103,22 +103,28 @@ def _analyse(
     jobs: int | None,
     overlays: dict[str, str],
 ) -> Outcome:
-    from rulvar_lint.project import Project
+    from rulvar_lint.workspace import Workspace
 
-    project = Project(root, config, files)
-    for path, text in overlays.items():
-        project.set_text(path, text)
-    known = _reusable(project, cache, files) if cache is not None else {}
+    workspace = Workspace(root.resolve(), config, files)
     named = _named({**files, **dict.fromkeys(overlays, (0, 0))}, wanted)
-    candidates = sorted({*project.workspace.candidates(), *named})
-    todo = [path for path in candidates if path not in known]
-    units = {**known, **_units(project, todo, jobs)}
-    report = project.report({path: units[path] for path in candidates})
+    units: dict[str, Unit] = {}
+    report: dict[str, list[Diagnostic]] = {}
+    if overlays or named or workspace.candidates() or workspace.cassettes:
+        from rulvar_lint.project import Project
+
+        project = Project(root, config, workspace=workspace)
+        for path, text in overlays.items():
+            project.set_text(path, text)
+        known = _reusable(workspace, cache, files) if cache is not None else {}
+        candidates = sorted({*workspace.candidates(), *named})
+        todo = [path for path in candidates if path not in known]
+        units = {**known, **_units(project, todo, jobs)}
+        report = project.report({path: units[path] for path in candidates})
     for path in files:
-        if project.workspace.is_unreadable(path):
+        if workspace.is_unreadable(path):
             files[path] = (0, -1)  # look again: permissions change without a trace in time and size
     if cache is not None:
-        cache.store(_stored(project, files, units, report))
+        cache.store(_stored(workspace, files, units, report))
     found = [
         item for path, items in report.items() if wanted is None or is_wanted(path, wanted) for item in items
     ]
@@ -174,16 +180,16 @@ def _processors() -> int:
 # Cache entries
 
 
-def _reusable(project: Project, cache: Cache, files: dict[str, Stat]) -> dict[str, Unit]:
+def _reusable(workspace: Workspace, cache: Cache, files: dict[str, Stat]) -> dict[str, Unit]:
     """The cached units that no change can have touched."""
     from rulvar_lint.units import Unit
 
     if not cache.index:
         return {}
-    changed, structure = cache.changed(project.root, files)
+    changed, structure = cache.changed(workspace.root, files)
     if structure:
         return {}
-    texts = [source.data for path in changed if (source := project.workspace.source(path)) is not None]
+    texts = [workspace.data(path) for path in changed]
     found: dict[str, Unit] = {}
     for path, entry in (cache.read("units") or {}).items():
         if path in changed or not changed.isdisjoint(entry["deps"]):
@@ -195,7 +201,7 @@ def _reusable(project: Project, cache: Cache, files: dict[str, Stat]) -> dict[st
 
 
 def _stored(
-    project: Project,
+    workspace: Workspace,
     files: dict[str, Stat],
     units: dict[str, Unit],
     report: dict[str, list[Diagnostic]],
@@ -205,7 +211,7 @@ def _stored(
         "python": sum(path.endswith(".py") for path in files),
         "workflows": sum(len(unit.workflows) for unit in units.values()),
         "analysed": sorted(units),
-        "files": {path: [*stat, _digest(project, path)] for path, stat in files.items()},
+        "files": {path: [*stat, _digest(workspace, path, stat)] for path, stat in files.items()},
     }
     return {
         "index": index,
@@ -214,6 +220,13 @@ def _stored(
     }
 
 
-def _digest(project: Project, path: str) -> str:
-    source = project.workspace.source(path)
-    return sha256(source.data).hexdigest()[:24] if source is not None else ""
+def _digest(workspace: Workspace, path: str, stat: Stat) -> str:
+    """A digest of what was looked at; empty for a file that has changed since."""
+    if workspace.is_kept(path):
+        return digest(workspace.data(path))
+    try:
+        with open(workspace.root / path, "rb", 0) as file:
+            now = os.fstat(file.fileno())
+            return digest(file.read()) if (now.st_mtime_ns, now.st_size) == stat else ""
+    except OSError:
+        return ""

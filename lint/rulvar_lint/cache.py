@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,8 +29,7 @@ class Cache:
 
     def __init__(self, root: Path, config: Config, folder: Path | None = None) -> None:
         text = f"{FORMAT}:{__version__}:{sys.version_info[:2]}:{rules_stamp()}:{config!r}:{root}"
-        digest = sha256(text.encode()).hexdigest()[:20]
-        self.folder = (folder or root / FOLDER) / "lint" / digest
+        self.folder = (folder or root / FOLDER) / "lint" / digest(text.encode())
         self.index: dict[str, Any] = {}
 
     def load(self) -> bool:
@@ -94,9 +92,16 @@ class Cache:
             return
 
 
+def digest(data: bytes) -> str:
+    """What stands for a content in the cache."""
+    from hashlib import sha256
+
+    return sha256(data).hexdigest()[:24]
+
+
 def digest_of(path: Path) -> str:
     """A digest of a file's content; empty for a file that cannot be read."""
     try:
-        return sha256(path.read_bytes()).hexdigest()[:24]
+        return digest(path.read_bytes())
     except OSError:
         return ""

@@ -4,13 +4,11 @@ changes.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from rulvar_lint.core.ignore import matches
-from rulvar_lint.core.spelling import nearest
 
 CASSETTES: Final = ("**/cassettes/**/*.jsonl", "**/*.cassette.jsonl")
 
@@ -133,6 +131,8 @@ def from_table(table: dict[str, Any], where: str, codes: frozenset[str]) -> Conf
     for key, value in table.items():
         kind = _KEYS.get(key)
         if kind is None:
+            import difflib
+
             near = difflib.get_close_matches(key, _KEYS, 1)
             hint = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(sorted(_KEYS))}"
             raise ConfigError(f"{where}: [tool.rulvar.lint]: unknown key `{key}`; {hint}")
@@ -175,6 +175,8 @@ def check_codes(chosen: tuple[str, ...], place: str, codes: frozenset[str]) -> t
     for item in chosen:
         code = item.strip().upper()
         if code != "ALL" and not any(known.startswith(code) for known in codes):
+            from rulvar_lint.core.spelling import nearest
+
             near = nearest(code, codes)
             hint = f"; did you mean {near}?" if near else ""
             raise ConfigError(f"{place}: unknown rule `{item}`{hint}")

@@ -6,31 +6,30 @@ from __future__ import annotations
 
 import ast
 import gc
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.config import Config, load
-from rulvar_lint.core import region
 from rulvar_lint.core.comments import Comments, read_comments
 from rulvar_lint.core.decls import Module
 from rulvar_lint.core.diagnostic import Diagnostic
 from rulvar_lint.core.files import is_wanted
 from rulvar_lint.core.libraries.catalog import Catalog
 from rulvar_lint.core.machine import Machine
-from rulvar_lint.core.source import DEEP, ParseFailure, encode, no_collection
-from rulvar_lint.rules import cassettes, hooks
+from rulvar_lint.core.source import ParseFailure, encode, no_collection
+from rulvar_lint.examine import examine, let_go
+from rulvar_lint.parts import Parts
+from rulvar_lint.rules import cassettes
 from rulvar_lint.rules import comments as comment_rules
+from rulvar_lint.rules.families import hooks
 from rulvar_lint.rules.pages import CODES, RULES
-from rulvar_lint.rules.wording import word
-from rulvar_lint.units import CtxCallSpan, Unit, WorkflowSpan, call_span, workflow_span
+from rulvar_lint.units import CtxCallSpan, Unit, WorkflowSpan, call_span
 from rulvar_lint.workspace import Workspace
 
 if TYPE_CHECKING:
     from rulvar_lint.core.findings import Key
     from rulvar_lint.core.frame import Frame
-    from rulvar_lint.core.values import Func
 
 # What an analysis keeps has no cycles to look for, so the collector is told to pass over it; after
 # so many analyses it looks at everything once, for the sake of the program around this session.
@@ -46,20 +45,29 @@ class Project:
         root: folder that paths are relative to.
         config: settings; None reads `[tool.rulvar.lint]` of the root's pyproject.toml.
         files: paths relative to the root, when they have been listed already.
+        workspace: the files, when they have been looked at already, with the same settings.
 
     Raises:
         ConfigError: the configuration cannot be used.
     """
 
-    def __init__(self, root: Path, config: Config | None = None, files: Iterable[str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        config: Config | None = None,
+        files: Iterable[str] | None = None,
+        workspace: Workspace | None = None,
+    ) -> None:
         self.root = Path(root).resolve()
         self.config = load(self.root, CODES) if config is None else config
-        self.workspace = Workspace(self.root, self.config, files)
+        self.workspace = workspace or Workspace(self.root, self.config, files)
         self._modules: dict[str, Module | None] = {}
         self._units: dict[str, Unit] = {}
         self._analyses = 0
         self._catalog = Catalog(dict(self.config.effects))
         self._machine = Machine(self, self._catalog, hooks())
+        self._parts = Parts(self._machine)
+        self._is_listening = False
 
     # Files
 
@@ -88,8 +96,10 @@ class Project:
 
     def _changed(self, path: str, structure: bool) -> None:
         self.workspace.forget(path, structure=structure)
-        stale = set(self._modules) | {path} if structure else self._dependents(path)
+        stale = {path, *self._modules, *self._units} if structure else self._dependents(path)
         dropped: list[Module] = []
+        is_edit = not structure and path in self.workspace.overlays
+        self._parts.forget(stale - {path} if is_edit else stale)
         for name in stale:
             module = self._modules.pop(name, None)
             self._units.pop(name, None)
@@ -108,6 +118,7 @@ class Project:
         for name, unit in list(self._units.items()):
             if unit.deps & stale or any(word_.encode() in text for word_ in unit.words):
                 del self._units[name]
+                self._parts.forget([name])
                 for dep in unit.deps:
                     module = self._modules.get(dep)
                     if module is not None:
@@ -166,32 +177,22 @@ class Project:
         gc.freeze()
 
     def _analyse(self, path: str) -> Unit:
-        unit = Unit()
         machine = self._machine
-        machine.begin_unit()
-        machine.used = unit.used
-        module = self.module(path)
-        if module is not None:
-            limit = sys.getrecursionlimit()
-            sys.setrecursionlimit(max(limit, DEEP))
-            try:
-                self._run_roots(module, unit)
-            except RecursionError:
-                pass
-            except Exception as err:
-                err.add_note(f"while checking {path}")
-                raise
-            finally:
-                sys.setrecursionlimit(limit)
-        for finding in machine.findings.values():
-            finding.sinks = machine.sinks.get((finding.cause.code, finding.cause.place), [])
-        unit.findings = {key: word(finding) for key, finding in machine.findings.items()}
+        unit = self._in_parts(path) or examine(machine, self.module(path), path)[0]
         unit.deps = frozenset(_closure(machine.edges, path))
         for name in unit.deps:
             if self._modules.get(name, _MISSING) is None:
                 self._broken(unit, name)
-        unit.words = frozenset(word_ for name in unit.deps for word_ in machine.words.get(name, ()))
+        unit.words = frozenset(word for name in unit.deps for word in machine.words.get(name, ()))
         return unit
+
+    def _in_parts(self, path: str) -> Unit | None:
+        """The analysis of a file that an editor holds, made of what did not change."""
+        workspace = self.workspace
+        source = workspace.source(path) if path in workspace.overlays else None
+        if source is None or self._is_listening or workspace.imported(path):
+            return None
+        return self._parts.analyse(source)
 
     def _broken(self, unit: Unit, path: str) -> None:
         source = self.workspace.source(path)
@@ -200,21 +201,9 @@ class Project:
             item = comment_rules.syntax_error(source, failure)
             unit.findings[(path, item.line, item.code)] = item
 
-    def _run_roots(self, module: Module, unit: Unit) -> None:
-        machine = self._machine
-        found: list[Func] = region.roots(machine, module)
-        if module.is_test and b"replay" in module.source.data:
-            region.run_all_hosts(machine, module)
-        for func in found:
-            region.analyse(machine, func)
-        unit.workflows = [
-            workflow_span(decl)
-            for decl in machine.registered
-            if decl.module is module and decl.flags & {"workflow", "transition", "machine"}
-        ]
-
     def listen_to_regions(self, listener: Callable[[Frame], None]) -> None:
         """Call `listener` after each replayed function has been interpreted."""
+        self._is_listening = True
         self._machine.hooks.region_end.append(listener)
 
     # Results
@@ -286,12 +275,8 @@ class Project:
         module = self._modules.get(path)
         if module is None:
             return
-        for decl in module.decls.values():
-            self._machine.registered.pop(decl, None)
-            self._machine.registrars.pop(decl, None)
         del self._modules[path]
-        self._machine.begin_unit()
-        module.dissolve()
+        let_go(self._machine, module)
         self.workspace.release(path)
 
     def report(self, units: dict[str, Unit]) -> dict[str, list[Diagnostic]]:
@@ -370,10 +355,11 @@ class Project:
         """The journaled calls on ctx in a file."""
         name = self._known(path)
         self.check_file(name)
+        unit = self._units.get(name)
+        found = set(unit.calls or ()) if unit is not None else set()
         module = self._modules.get(name)
-        if module is None:
-            return []
-        found = [call_span(module.source, node, kind) for node, kind in module.ctx_calls.items()]
+        if module is not None:
+            found |= {call_span(module.source, node, kind) for node, kind in module.ctx_calls.items()}
         return sorted(found, key=lambda span: (span.line, span.column))
 
 

@@ -46,9 +46,11 @@ class CtxCallSpan:
 
 
 class Unit:
-    """What the analysis that begins in one file gave."""
+    """What the analysis that begins in one file gave. `calls` has the journaled calls of a file that
+    was analysed in parts; otherwise its module knows them.
+    """
 
-    __slots__ = ("deps", "findings", "used", "words", "workflows")
+    __slots__ = ("calls", "deps", "findings", "used", "words", "workflows")
 
     def __init__(self) -> None:
         self.findings: dict[Key, Diagnostic] = {}
@@ -56,6 +58,7 @@ class Unit:
         self.deps: frozenset[str] = frozenset()
         self.words: frozenset[str] = frozenset()
         self.workflows: list[WorkflowSpan] = []
+        self.calls: list[CtxCallSpan] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The unit as the cache keeps it."""

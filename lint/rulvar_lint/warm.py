@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def key_of(argv: list[str]) -> str:
     here = os.path.realpath(os.getcwd())
     colour = (os.environ.get("NO_COLOR"), os.environ.get("FORCE_COLOR"), sys.stdout.isatty())
     text = json.dumps([argv, here, colour, sys.version_info[:2], rules_stamp()])
-    return blake2b(text.encode(), digest_size=10).hexdigest()
+    return _digest(text, 10)
 
 
 def rules_stamp() -> str:
@@ -65,7 +64,15 @@ def rules_stamp() -> str:
                         stamps.append(f"{folder}/{entry.name}:{stat.st_mtime_ns}:{stat.st_size}")
         except OSError:
             continue
-    return blake2b("\n".join(sorted(stamps)).encode(), digest_size=8).hexdigest()
+    return _digest("\n".join(sorted(stamps)), 8)
+
+
+def _digest(text: str, size: int) -> str:
+    try:
+        from _blake2 import blake2b  # hashlib loads OpenSSL, which takes longer than all the rest
+    except ImportError:
+        from hashlib import blake2b
+    return blake2b(text.encode(), digest_size=size).hexdigest()
 
 
 def _folders(argv: list[str]) -> Iterable[str]:

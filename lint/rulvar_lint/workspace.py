@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.files import ModuleIndex, walk
+from rulvar_lint.core.imports import import_lines
 from rulvar_lint.core.source import ParseFailure, Source
 
 if TYPE_CHECKING:
     from rulvar_lint.config import Config
 
 _MARKS: Final = (b"rulvar", b"RLV")
-_REPLAYED: Final = re.compile(rb"ctx|workflow|machine|async\s+def", re.I)
-_TAKES_CTX: Final = re.compile(rb"ctx|await\b", re.I)
+_REPLAYED: Final = re.compile(rb"ctx|workflow|machine|async\s+def")
+_TAKES_CTX: Final = re.compile(rb"ctx|await\b")
 _IMPORT: Final = re.compile(
-    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))", re.M
+    rb"[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))"
 )
+_WORD: Final = re.compile(r"\w+")
+_PACKAGE: Final = "__init__"
+
+# So many files are held while all are looked through; the others are read again where need be.
+HELD: Final = 2000
 
 
 class Workspace:
@@ -35,6 +42,8 @@ class Workspace:
         self.config = config
         self.cassettes: set[str] = set()
         self.overlays: dict[str, bytes] = {}
+        self._folder = str(root)
+        self._held: dict[str, bytes] | None = None
         self._files = None if files is None else list(files)
         self._index: ModuleIndex | None = None
         self._sources: dict[str, Source] = {}
@@ -127,22 +136,42 @@ class Workspace:
         """The text of a file, or None if it cannot be read."""
         found = self._sources.get(path)
         if found is None:
-            data = self.overlays.get(path)
-            if data is None:
-                try:
-                    data = (self.root / path).read_bytes()
-                except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                    return None
-                except OSError as err:
-                    found = self._sources[path] = Source.unreadable(path, err.strerror or str(err))
-                    return found
-            found = self._sources[path] = Source(path, data, self._edited.pop(path, None))
+            data = self._read(path)
+            return self._sources.get(path) if data is None else self._keep(path, data)
         return found
 
     def data(self, path: str) -> bytes:
-        """The bytes of a file; none if it cannot be read."""
-        source = self.source(path)
-        return source.data if source is not None else b""
+        """The bytes of a file; none if it cannot be read. They are not kept for that."""
+        source = self._sources.get(path)
+        if source is not None:
+            return source.data
+        held = self._held
+        data = held.get(path) if held is not None else None
+        if data is None:
+            data = self._read(path) or b""
+            if held is not None and len(held) < HELD:
+                held[path] = data
+        return data
+
+    def _read(self, path: str) -> bytes | None:
+        data = self.overlays.get(path)
+        if data is None:
+            try:
+                with open(os.path.join(self._folder, path), "rb", 0) as file:
+                    data = file.read()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return None
+            except OSError as err:
+                self._sources[path] = Source.unreadable(path, err.strerror or str(err))
+        return data
+
+    def _keep(self, path: str, data: bytes) -> Source:
+        found = self._sources[path] = Source(path, data, self._edited.pop(path, None))
+        return found
+
+    def is_kept(self, path: str) -> bool:
+        """Whether the text of a file is known without looking at it again."""
+        return path in self._sources
 
     def is_unreadable(self, path: str) -> bool:
         """Whether there is a file that cannot be read."""
@@ -163,7 +192,10 @@ class Workspace:
         if found is None:
             data = self.data(path)
             rulvar = _MARKS[0] in data
-            found = self._marks[path] = (rulvar or _MARKS[1] in data or self.is_unreadable(path), rulvar)
+            marked = rulvar or _MARKS[1] in data
+            if marked and path not in self._sources:
+                self._keep(path, data)
+            found = self._marks[path] = (marked or self.is_unreadable(path), rulvar)
         return found
 
     def is_marked(self, path: str) -> bool:
@@ -174,23 +206,35 @@ class Workspace:
         """Whether a file can hold replayed code that is a workflow of its own."""
         if self.is_marked(path):
             return True
-        return self._uses(path, {other for other in self.index if self._marked(other)[1]})
+        targets = {other for other in self.index if self._marked(other)[1]}
+        return self._uses(path, targets, _last_words(targets))
 
     def candidates(self) -> list[str]:
         """The files that can hold replayed code: those that mention rulvar, and those that import
         from one that does, since a decorator or a type can be handed on.
         """
         paths = sorted(self.index)
+        self._held = {}
+        try:
+            return self._closed(paths)
+        finally:
+            self._held = None
+
+    def _closed(self, paths: list[str]) -> list[str]:
         found = {path for path in paths if self.is_marked(path)}
         fresh = {path for path in found if self._marked(path)[1]}
         while fresh:
-            fresh = {path for path in paths if path not in found and self._uses(path, fresh)}
+            words = _last_words(fresh)
+            fresh = {path for path in paths if path not in found and self._uses(path, fresh, words)}
             found |= fresh
         return sorted(found)
 
-    def _uses(self, path: str, targets: set[str]) -> bool:
-        """Whether a file imports one of the targets and may define replayed code."""
-        if not targets or not _REPLAYED.search(self.data(path)):
+    def _uses(self, path: str, targets: set[str], words: set[str]) -> bool:
+        """Whether a file imports one of the targets and may define replayed code. `words` are those
+        that an import of a target has to contain: they are looked for first, which is cheap.
+        """
+        data = self.data(path)
+        if not _may_import(words, data) or not _REPLAYED.search(data.lower()):
             return False
         return not targets.isdisjoint(self.imported(path))
 
@@ -224,7 +268,7 @@ class Workspace:
 
     def _can_have_findings(self, path: str) -> bool:
         source = self.source(path)
-        if source is None or _TAKES_CTX.search(source.data) or _MARKS[1] in source.data:
+        if source is None or _TAKES_CTX.search(source.data.lower()) or _MARKS[1] in source.data:
             return True
         return isinstance(source.parse(), ParseFailure)
 
@@ -234,14 +278,38 @@ class Workspace:
         return sorted(
             other
             for other in self.index
-            if other != path and data in self.data(other) and path in self.imported(other)
+            if other != path
+            and path in self.imported(other)
+            and (source := self.source(other)) is not None
+            and data in source.data
         )
+
+
+def _last_words(paths: Iterable[str]) -> set[str]:
+    """The last words of the names that modules can be imported by."""
+    found = set()
+    for path in paths:
+        folder, _, name = path.removesuffix(".py").rpartition("/")
+        found.update(_WORD.findall(name)[-1:])
+        if name == _PACKAGE:
+            found.update(_WORD.findall(folder)[-1:])
+    return found
+
+
+def _may_import(words: set[str], data: bytes) -> bool:
+    """Whether an import in a file contains one of the words, or means the package it is in."""
+    for match in import_lines(data, _IMPORT):
+        if not words.isdisjoint(_WORD.findall(match[0].decode("utf-8", "replace"))):
+            return True
+        if _PACKAGE in words and match[1] is not None and not match[1].strip(b"."):
+            return True
+    return False
 
 
 def imported_names(path: str, data: bytes) -> list[str]:
     """Names of the modules that a file may import, read off its text."""
     found: list[str] = []
-    for match in _IMPORT.finditer(data):
+    for match in import_lines(data, _IMPORT):
         if match[3] is not None:
             found += [
                 part.split()[0] for part in match[3].decode("utf-8", "replace").split(",") if part.split()
@@ -254,7 +322,7 @@ def imported_names(path: str, data: bytes) -> list[str]:
             kept = folders[: len(folders) - (level - 1)]
             base = "/" + "/".join([*kept, *base[level:].split(".")] if base[level:] else kept)
         found.append(base)
-        names = re.findall(r"\w+", match[2].decode("utf-8", "replace"))
+        names = _WORD.findall(match[2].decode("utf-8", "replace"))
         found += [f"{base}.{name}" for name in names if name != "as"]
     return found
 

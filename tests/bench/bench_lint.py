@@ -1,9 +1,10 @@
 """The lint beside ruff, Fixit and flake8-async on the same files: `python tests/bench/bench_lint.py [--quick]`.
 
-Three corpora are made: workflow code only, ordinary code with a few workflow files in it (the standard library of
-the running Python, copied), and workflow code that doubles, for growth. Times are CPU seconds of whole processes,
-their children included, best of `--rounds`; `ast floor` parses every file and walks its tree once. Peak memory is
-that of the largest process. Fixit and flake8-async run when they are installed in `.cache/bench`
+The corpora are made: workflow code only, ordinary code without any of it (the standard library of the running
+Python, copied), the same with five workflow files, and workflow code that doubles, for growth. Times are CPU
+seconds of whole processes, their children included, best of `--rounds`, contenders in turn; `ast floor` parses
+every file and walks its tree once. Everybody has their bytecode, as after an installation. Peak memory is that of
+the largest process. Fixit and flake8-async run when they are installed in `.cache/bench`
 (`.cache/bench/bin/python -m pip install fixit flake8-async`); they are slow, so `--quick` leaves them out.
 """
 
@@ -23,6 +24,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / ".cache" / "bench" / "bin"
 RULES = Path(__file__).parent / "peers" / "fixit_rules"
 HERE = Path(sys.executable).parent
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+# The rules that report the calls which the Fixit rule bans.
+SAME_RULES = "RLV101,RLV102,RLV103,RLV107,RLV108"
+Figures = tuple[float, float, float]
 FLOOR = """
 import ast, os, sys
 for folder, _, names in os.walk(sys.argv[1]):
@@ -87,6 +92,24 @@ async def flow_{k}(ctx: Ctx, args: dict) -> dict:
         return {{"answer": answer, "started": str(started)}}
     return {{"drafts": drafts, "score": score(order, weights)}}
 '''
+ALONE_HEAD = "import time\n\nfrom rulvar import Ctx, workflow\n"
+ALONE = """
+
+def size_{k}(value: int) -> int:
+    total = value + {k}
+    for item in range(total):
+        if item % 7 == 0:
+            total += item
+    return total
+
+
+@workflow(name="flow-{k}")
+async def flow_{k}(ctx: Ctx, args: dict) -> dict:
+    started = {hazard}
+    kind = await ctx.agent(f"Classify {k}: {{args['text']}}", label="classify")
+    size = await ctx.step("size", lambda: size_{k}(3), deps=[kind])
+    return {{"at": str(started), "kind": kind, "size": size}}
+"""
 HAZARDS = (
     "time.time()",
     "random.random()",
@@ -108,13 +131,14 @@ def workflows(folder: Path, files: int, functions: int = 15) -> Path:
     return folder
 
 
-def ordinary(folder: Path) -> Path:
-    """The standard library, with five workflow files in it."""
+def ordinary(folder: Path, files: int) -> Path:
+    """The standard library, with so many workflow files beside it."""
     source = Path(sysconfig.get_path("stdlib"))
     shutil.copytree(
         source, folder / "code", ignore=shutil.ignore_patterns("site-packages", "__pycache__", "test")
     )
-    workflows(folder / "flows", 5)
+    if files:
+        workflows(folder / "flows", files)
     (folder / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     return folder
 
@@ -124,7 +148,7 @@ def size(folder: Path) -> tuple[int, int]:
     return len(texts), sum(text.count(b"\n") for text in texts)
 
 
-def run(command: list[str], folder: Path) -> tuple[float, float, float]:
+def run(command: list[str], folder: Path) -> Figures:
     """CPU seconds, wall seconds and peak MiB of one process and its children."""
     start = time.perf_counter()
     child = os.fork()
@@ -133,17 +157,28 @@ def run(command: list[str], folder: Path) -> tuple[float, float, float]:
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null, stream)
-        os.execvp(command[0], command)
+        os.execvpe(command[0], command, ENVIRONMENT if command[0].startswith(str(HERE)) else os.environ)
     _, _, usage = os.wait4(child, 0)
     return usage.ru_utime + usage.ru_stime, time.perf_counter() - start, usage.ru_maxrss / 1024
 
 
-def best(command: list[str], folder: Path, rounds: int) -> tuple[float, float, float]:
-    found = [run(command, folder) for _ in range(rounds)]
-    return min(f[0] for f in found), min(f[1] for f in found), max(f[2] for f in found)
+def best(command: list[str], folder: Path, rounds: int) -> Figures:
+    return in_turn({"": command}, folder, rounds)[""]
 
 
-def show(name: str, figures: tuple[float, float, float], reference: float = 0.0) -> None:
+def in_turn(commands: dict[str, list[str]], folder: Path, rounds: int) -> dict[str, Figures]:
+    """The best figures of each command; they take turns, so that a busy moment hits all of them."""
+    found: dict[str, list[Figures]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            found[name].append(run(command, folder))
+    return {
+        name: (min(f[0] for f in runs), min(f[1] for f in runs), max(f[2] for f in runs))
+        for name, runs in found.items()
+    }
+
+
+def show(name: str, figures: Figures, reference: float = 0.0) -> None:
     cpu, wall, memory = figures
     ratio = f"{cpu / reference:8.2f}x" if reference else " " * 9
     print(f"  {name:24} cpu {cpu:8.3f} s {ratio}   wall {wall:8.3f} s   peak {memory:6.1f} MiB", flush=True)
@@ -154,29 +189,36 @@ def compare(folder: Path, rounds: int, slow: bool) -> None:
     print(f"{folder.name}: {files} files, {lines} lines (ratios to the ast floor)")
     lint = [str(HERE / "rulvar-lint"), "-q"]
     ruff = [str(HERE / "ruff"), "check", "-q", "--isolated", "--select", "DTZ,S311,ASYNC"]
-    floor = best([sys.executable, "-c", FLOOR, "."], folder, rounds)
-    show("ast floor", floor, floor[0])
-    show("rulvar-lint cold", best([*lint, "--no-cache"], folder, rounds), floor[0])
-    show("rulvar-lint cold, -j1", best([*lint, "--no-cache", "-j", "1"], folder, rounds), floor[0])
+    commands = {
+        "ast floor": [str(HERE / "python"), "-c", FLOOR, "."],
+        "rulvar-lint cold": [*lint, "--no-cache"],
+        "rulvar-lint cold, -j1": [*lint, "--no-cache", "-j", "1"],
+        "ruff cold": [*ruff, "--no-cache"],
+    }
+    if slow:
+        commands["rulvar-lint, as fixit"] = [*lint, "--no-cache", "--select", SAME_RULES]
+    figures = in_turn(commands, folder, rounds)
+    floor = figures["ast floor"][0]
     run(lint, folder)
-    show("rulvar-lint warm", best(lint, folder, rounds + 2), floor[0])
-    show("ruff cold", best([*ruff, "--no-cache"], folder, rounds), floor[0])
     run(ruff, folder)
-    show("ruff warm", best(ruff, folder, rounds + 2), floor[0])
-    if not slow:
-        return
+    figures |= in_turn({"rulvar-lint warm": lint, "ruff warm": ruff}, folder, rounds + 2)
+    for name, found in figures.items():
+        show(name, found, floor)
+    if slow:
+        peers(folder, floor, figures["rulvar-lint, as fixit"][0])
+
+
+def peers(folder: Path, floor: float, ours: float) -> None:
     if (PEERS / "fixit").exists():
         shutil.copytree(RULES, folder / "fixit_rules", dirs_exist_ok=True)
         enable = 'root = true\nenable = [".fixit_rules.clocks"]\ndisable = ["fixit.rules"]\n'
         (folder / "fixit.toml").write_text(f"[tool.fixit]\n{enable}")
         fixit = [str(PEERS / "fixit"), "--config-file", "fixit.toml", "--quiet", "lint", "."]
-        show("fixit, one rule", run(fixit, folder), floor[0])
+        found = run(fixit, folder)
+        show("fixit, one rule", found, floor)
+        print(f"  fixit / rulvar-lint with the rules that ban the same calls: {found[0] / ours:.1f}x")
     if (PEERS / "flake8").exists():
-        show(
-            "flake8-async",
-            run([str(PEERS / "flake8"), "--isolated", "--select=ASYNC", "."], folder),
-            floor[0],
-        )
+        show("flake8-async", run([str(PEERS / "flake8"), "--isolated", "--select=ASYNC", "."], folder), floor)
 
 
 def growth(scratch: Path, rounds: int) -> None:
@@ -207,25 +249,33 @@ def start(scratch: Path, rounds: int) -> None:
 
 
 def edits(scratch: Path) -> None:
-    """Re-lint after an edit within one line, in a warm process."""
+    """Re-lint after an edit within one line, or one that adds a line, in a warm process."""
     from rulvar_lint import Project
 
-    print("re-lint after a one-line edit, warm process (CPU ms: median, worst of 40)")
-    for functions in (30, 150):
-        folder = workflows(scratch / f"edit-{functions}", 1, functions)
-        path = folder / "flow_0.py"
-        text = path.read_text()
-        project = Project(folder)
-        project.set_text("flow_0.py", text)
-        project.check_file("flow_0.py")
-        figures = []
-        for n in range(40):
-            begin = time.process_time()
-            project.set_text("flow_0.py", text.replace("continue", f"continue  # {n}", 1 + n % functions))
-            project.check_file("flow_0.py")
-            figures.append((time.process_time() - begin) * 1000)
-        lines = text.count("\n")
-        print(f"  {lines:6} lines  {statistics.median(figures):7.1f} {max(figures):7.1f}")
+    print("re-lint after an edit in one place, warm process (CPU ms: median, 95th of 100, worst of 40)")
+    for kind, head, body in (("sharing a class", HEAD, BODY), ("independent", ALONE_HEAD, ALONE)):
+        for length in (1000, 5000):
+            count = (length - head.count("\n")) // body.count("\n")
+            text = head.format(n=0) + "".join(
+                body.format(n=0, k=k, hazard="time.time()") for k in range(count)
+            )
+            for added in ("", "\n    # a line"):
+                lines = text.split("\n")
+                places = [at for at, line in enumerate(lines) if "started = " in line]
+                project = Project(scratch)
+                figures = []
+                for n in range(42):
+                    lines[places[n * 7 % len(places)]] += f"  # {n}{added}"
+                    joined = "\n".join(lines)
+                    begin = time.process_time()
+                    project.set_text("flow.py", joined)
+                    project.check_file("flow.py")
+                    figures.append((time.process_time() - begin) * 1000)
+                seen = sorted(figures[2:])
+                what = f"{kind}, {text.count(chr(10))} lines, " + (
+                    "a new line" if added else "the same lines"
+                )
+                print(f"  {what:44} {statistics.median(seen):7.1f} {seen[37]:7.1f} {seen[-1]:7.1f}")
 
 
 def main() -> None:
@@ -238,11 +288,13 @@ def main() -> None:
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors, Python {sys.version.split()[0]}")
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
+        ENVIRONMENT["PYTHONPYCACHEPREFIX"] = str(scratch / "bytecode")
         start(scratch, args.rounds)
-        edits(scratch)
         compare(workflows(scratch / "workflows", files), args.rounds, slow=not args.quick)
-        compare(ordinary(scratch / "ordinary"), args.rounds, slow=False)
+        compare(ordinary(scratch / "ordinary", 0), args.rounds, slow=False)
+        compare(ordinary(scratch / "ordinary with five", 5), args.rounds, slow=False)
         growth(scratch, 1 if args.quick else args.rounds)
+        edits(scratch)  # last: what this process holds would count as the memory of its children
 
 
 if __name__ == "__main__":

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rulvar_lint import Config, Diagnostic, fix_source
+from rulvar_lint.core.comments import Comments, read_comments
+from rulvar_lint.core.source import Source
 
 Check = Callable[..., list[Diagnostic]]
 HEAD = "import time\nfrom rulvar import Ctx, workflow\n\n\n@workflow\nasync def f(ctx: Ctx, args):\n"
@@ -135,3 +139,47 @@ def test_two_files_keep_their_comments_apart(check: Check) -> None:
 def test_comments_inside_texts_do_not_count(check: Check) -> None:
     text = f'{HEAD}    """\n    # rulvar: ignore-file[RLV101]\n    """\n    return time.time()\n'
     assert codes(check(text)) == ["RLV101"]
+
+
+LINES = [
+    *(
+        "x = 1  # rulvar: ignore[RLV101]",
+        "# rulvar: ignore-file[RLV102]",
+        "def f():  # noqa: RLV101",
+        "    pass",
+    ),
+    *(
+        "    # RULVAR: ignore",
+        "y = '''a # rulvar: ignore",
+        "'''  # rulvar: ignore[RLV1]",
+        "z = (1,",
+        "x = 1 \\",
+    ),
+    *("2)  # noqa:RLV201; # rulvar: deterministic", "a = 1; b = (2,  # rulvar: ignore", "if x:", "else:", ""),
+    *(
+        "3); c = '# rulvar: ignore'",
+        "# rulvar: deterministic",
+        "@deco  # rulvar: ignore[RLV401]",
+        "w = [",
+        "]",
+    ),
+    *(
+        "class C: pass",
+        "  + 2  # rulvar: ignore",
+        "    y = f'{x}' # noqa: RLV001",
+        "é = 'é' # rulvar: ignore",
+    ),
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(lines=st.lists(st.sampled_from(LINES), max_size=8), end=st.sampled_from(["\n", "\r\n", "\r", "\f\n"]))
+def test_a_parsed_file_has_the_comments_of_the_whole_text(lines: list[str], end: str) -> None:
+    data = end.join(lines).encode()
+    parsed = Source("m.py", data)
+    parsed.parse()
+    assert vars_of(read_comments(parsed)) == vars_of(read_comments(Source("m.py", data)))
+
+
+def vars_of(comments: Comments) -> object:
+    return comments.suppressions, comments.near(0, 1 << 30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from rulvar_lint.core.decls import children, walk
+from rulvar_lint.core.nodes import children, walk
 
 Position = tuple[int, int]
 
@@ -58,7 +58,7 @@ def between(root: ast.AST, start: Position, end: Position) -> Iterator[ast.AST]:
             begin = start_of(node)
             if begin > end and not getattr(node, "decorator_list", None):
                 continue
-            if end_of(node) < start and not isinstance(node, ast.FormattedValue | ast.JoinedStr):
+            if end_of(node) < start and not isinstance(node, (ast.FormattedValue, ast.JoinedStr)):
                 continue
             if start <= begin <= end:
                 yield node

@@ -41,7 +41,8 @@ class Args:
     def values(self) -> list[Value]:
         """The known values among the arguments, `*` and `**` included."""
         found = [value for value in self.pos if value is not None]
-        found += [value for value in self.kw.values() if value is not None]
+        if self.kw:
+            found += [value for value in self.kw.values() if value is not None]
         if self.rest is not None:
             found.append(self.rest)
         return found
@@ -113,9 +114,7 @@ def eval_marked_args(f: Frame, node: ast.Call) -> Args:
 
 def holds_ctx(args: Args) -> bool:
     """Whether ctx itself is among the arguments."""
-    return any(value.__class__ is Ctx for value in args.pos) or any(
-        value.__class__ is Ctx for value in args.kw.values()
-    )
+    return Ctx in map(type, args.pos) or Ctx in map(type, args.kw.values())
 
 
 def bind(f: Frame, func: Func, args: Args) -> tuple[Env, list[str]]:
@@ -161,7 +160,7 @@ def bind(f: Frame, func: Func, args: Args) -> tuple[Env, list[str]]:
 
 def _expand(pos: list[Value | None]) -> list[Value | None]:
     """Positional arguments with `*items` spelled out where the items are known."""
-    if not any(isinstance(value, Star) for value in pos):
+    if Star not in map(type, pos):
         return list(pos)
     found: list[Value | None] = []
     for value in pos:

@@ -157,7 +157,7 @@ def escape(f: Frame, node: ast.AST, value: Value | None, depth: int = 0) -> None
 
 def consume(value: Value | None, depth: int = 0, seen: set[Value] | None = None) -> None:
     """Coroutines in `value` are, or may be, awaited."""
-    if value is None or depth > 4:
+    if value is None or depth > 4 or value.__class__ in _INERT:
         return
     if isinstance(value, Coro):
         value.used = True
@@ -181,6 +181,9 @@ def consume(value: Value | None, depth: int = 0, seen: set[Value] | None = None)
         consume(value.value, depth + 1, seen)
 
 
+_INERT: Final = frozenset({Const, Ctx, Ext, Func, Inst, Obj, Unknown})
+
+
 # Functions of the project
 
 
@@ -189,7 +192,7 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
     decl = func.decl
     env, defaulted = bind(f, func, args)
     f.m.fill_ctx(decl, env)
-    takes_ctx = any(value.__class__ is Ctx for value in env.values())
+    takes_ctx = Ctx in map(type, env.values())
     if f.mode in (REGION, PLAIN):
         for name in defaulted:
             captured_default(f, node, func, name, takes_ctx)
@@ -225,7 +228,7 @@ def _effects_of_arguments(f: Frame, node: ast.AST, func: Func, env: Env, result:
     """A closure is judged where it is written; what the functions that it is given do is judged at
     the call.
     """
-    given = [name for name, value in env.items() if isinstance(value, Func | Partial | Ext)]
+    given = [name for name, value in env.items() if isinstance(value, (Func, Partial, Ext))]
     if not given or not result.effects:
         return
     without = f.m.run(func, {**env, **dict.fromkeys(given)}, PLAIN, f.step, f.depth + 1).effects

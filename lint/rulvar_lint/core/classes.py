@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_external, call_function, call_value
-from rulvar_lint.core.decls import ClassDecl, mentions
+from rulvar_lint.core.decls import ClassDecl
 from rulvar_lint.core.frame import HOST, STEP
 from rulvar_lint.core.libraries.catalog import canonical
+from rulvar_lint.core.nodes import mentions
 from rulvar_lint.core.values import (
     Bound,
     Class,
@@ -191,7 +192,7 @@ def class_attribute(f: Frame, node: ast.AST, base: Class, name: str) -> Value | 
 
 def _super_attribute(f: Frame, node: ast.AST, base: Super, name: str) -> Value | None:
     bound = base.bound
-    decl = bound.decl if isinstance(bound, Inst | Class) else base.decl
+    decl = bound.decl if isinstance(bound, (Inst, Class)) else base.decl
     found = find_attribute(decl, name, base.decl)
     if found is not None and isinstance(found[1], Func):
         return found[1].bind(bound)

@@ -6,16 +6,20 @@ import ast
 import io
 import re
 import tokenize
+from bisect import bisect_left, bisect_right
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rulvar_lint.core.blocks import Block
     from rulvar_lint.core.source import Source
 
 _NATIVE: Final = re.compile(r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b\s*(?:\[([^\]\n]*)\])?", re.I)
 _NOQA: Final = re.compile(r"#\s*noqa\s*:\s*([A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)", re.I)
+_WORDS: Final = re.compile(r"rulvar:|noqa", re.I)
 _CODE: Final = re.compile(r"[A-Za-z]+[0-9]\w*")
 
 
@@ -51,17 +55,32 @@ class Suppression:
 class Comments:
     """The suppression comments of one file."""
 
-    __slots__ = ("_by_line", "_trusted", "file_wide", "suppressions")
+    __slots__ = ("_by_line", "_lines", "_trusted", "file_wide", "suppressions")
 
     def __init__(self, suppressions: list[Suppression], trusted: frozenset[int]) -> None:
         self.suppressions = suppressions
         self.file_wide = [s for s in suppressions if s.kind == "ignore-file"]
         self._trusted = trusted
+        self._lines = [suppression.line for suppression in suppressions]
         self._by_line: dict[int, list[Suppression]] = {}
         for suppression in suppressions:
             if suppression.kind != "ignore-file":
                 for line in range(suppression.covers[0], suppression.covers[1] + 1):
                     self._by_line.setdefault(line, []).append(suppression)
+
+    def near(self, first: int, last: int) -> tuple[object, ...]:
+        """What is said about the lines from `first` to `last`, wherever they are in the file."""
+        if not self.suppressions and not self._trusted:
+            return ()
+        said = self.suppressions[bisect_left(self._lines, first - 1) : bisect_right(self._lines, last)]
+        trusted = self._trusted.intersection(range(first - 1, last + 1)) if self._trusted else ()
+        return (
+            *(
+                (s.kind, s.line - first, s.covers[0] - first, *(named.code for named in s.codes))
+                for s in said
+            ),
+            *sorted(line - first for line in trusted),
+        )
 
     def trusts(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         """Whether a function is marked `# rulvar: deterministic`, on its head or on the line above
@@ -91,7 +110,15 @@ MARKS: Final = (b"rulvar:", b"noqa")
 
 
 def read_comments(source: Source) -> Comments:
-    """Find the suppression comments of a file. Files without the words are not tokenised."""
+    """Find the suppression comments of a file. Files without the words are not tokenised, and of a
+    file that has been parsed only the statements with one of the words are.
+    """
+    if source.comments is None:
+        source.comments = _read(source)
+    return source.comments
+
+
+def _read(source: Source) -> Comments:
     lowered = source.data.lower()
     if not any(word in lowered for word in MARKS):
         return Comments([], frozenset())
@@ -121,26 +148,61 @@ def _codes(text: str, offset: int) -> tuple[Named, ...]:
     return tuple(Named(m.group().upper(), offset + m.start(), offset + m.end()) for m in _CODE.finditer(text))
 
 
-def _comment_tokens(source: Source) -> Iterator[tuple[int, int, str, tuple[int, int]]]:
+Token = tuple[int, int, str, tuple[int, int]]
+_UNREADABLE: Final = (tokenize.TokenError, SyntaxError, IndentationError, ValueError)
+
+
+def _comment_tokens(source: Source) -> list[Token]:
     """(line, column, text, lines spoken for) of each comment. A comment behind a text over several
     lines speaks for all of them, since there is no other place for it.
     """
+    blocks = source.known_blocks
+    text = source.text
+    if blocks is not None and text.count("\r") == text.count("\r\n") and "\f" not in text:
+        with suppress(*_UNREADABLE):
+            return _in_regions(text.split("\n"), blocks)
+    with suppress(*_UNREADABLE):
+        return list(_in_text(text, 0))
+    return [
+        (number, line.index("#"), line[line.index("#") :], (number, number))
+        for number, line in enumerate(source.lines, 1)
+        if "#" in line
+    ]
+
+
+def _in_regions(lines: list[str], blocks: list[Block]) -> list[Token]:
+    """As `_in_text`, only of the statements that have one of the words in them, and of the lines
+    between statements.
+    """
+    found: list[Token] = []
+    done = at = 0
+    for number, line in enumerate(lines, 1):
+        if number <= done or _WORDS.search(line) is None:
+            continue
+        while at < len(blocks) and blocks[at].last < number:
+            at += 1
+        first = done = number
+        if at < len(blocks) and blocks[at].first <= number:
+            first, done = blocks[at].first, blocks[at].last
+            for before in reversed(blocks[:at]):  # statements that share a line
+                if before.last < first:
+                    break
+                first = before.first
+            while at < len(blocks) and blocks[at].first <= done:
+                done = max(done, blocks[at].last)
+                at += 1
+        found += _in_text("\n".join(lines[first - 1 : done]) + "\n", first - 1)
+    return found
+
+
+def _in_text(text: str, above: int) -> Iterator[Token]:
     covers: dict[int, int] = {}
-    found: list[tuple[int, int, str]] = []
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
-            if token.type == tokenize.COMMENT:
-                found.append((token.start[0], token.start[1], token.string))
-            elif token.end[0] > token.start[0] and token.type not in _LAYOUT:
-                covers[token.end[0]] = token.start[0]
-    except (tokenize.TokenError, SyntaxError, IndentationError, ValueError):
-        found = [
-            (number, text.index("#"), text[text.index("#") :])
-            for number, text in enumerate(source.lines, 1)
-            if "#" in text
-        ]
-    for line, column, text in found:
-        yield line, column, text, (covers.get(line, line), line)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            line = token.start[0]
+            yield line + above, token.start[1], token.string, (covers.get(line, line) + above, line + above)
+        elif token.end[0] > token.start[0] and token.type not in _LAYOUT:
+            covers[token.end[0]] = token.start[0]
 
 
 _LAYOUT: Final = frozenset(

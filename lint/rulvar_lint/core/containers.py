@@ -136,7 +136,7 @@ def _dict_method(f: Frame, node: ast.AST, receiver: Dict, name: str, args: Args)
             receiver.elem = join(receiver.elem, default)
             grow(f, node, receiver)
         found: Value | None
-        if isinstance(key, Const) and isinstance(key.value, str | int) and key.value in receiver.entries:
+        if isinstance(key, Const) and isinstance(key.value, (str, int)) and key.value in receiver.entries:
             found = receiver.entries[key.value]
         else:
             found = element_of(receiver)

@@ -47,6 +47,9 @@ SIGNATURES: Final[dict[str, tuple[str, ...]]] = {
     "brief": ("prompt",),
     "orchestrate": ("goal",),
 }
+_INDEX: Final = {
+    (method, name): index for method, names in SIGNATURES.items() for index, name in enumerate(names)
+}
 COROUTINES: Final = frozenset(SIGNATURES)
 SHIMS: Final = {
     "now": "datetime.datetime",
@@ -56,6 +59,7 @@ SHIMS: Final = {
 }
 # Arguments that are written down: a coroutine there has not been awaited.
 _WRITTEN: Final = frozenset({"prompt", "key", "label", "args", "goal"})
+_FUNCTIONS: Final = ("fn",)
 # What `ctx.step` and friends may do without being journaled.
 TELEMETRY: Final = frozenset({"log", "budget", "phase"})
 
@@ -84,8 +88,7 @@ class CtxCall:
         return self.args.node(self._index(name), name)
 
     def _index(self, name: str) -> int:
-        names = SIGNATURES.get(self.name, ())
-        return names.index(name) if name in names else 1 << 30
+        return _INDEX.get((self.name, name), 1 << 30)
 
 
 def ctx_call(f: Frame, node: ast.AST, name: str, args: Args) -> Value | None:
@@ -102,8 +105,11 @@ def ctx_call(f: Frame, node: ast.AST, name: str, args: Args) -> Value | None:
         hook(f, call)
     _see_arguments(f, call)
     coro = Coro(node, True, None, f"ctx.{name}")
-    lost = [value for value in map(call.value, _WRITTEN) if isinstance(value, Coro)]
-    coro.held = tuple(value for value in args.values() if not any(value is one for one in lost))
+    given = args.values()
+    if Coro in map(type, given):
+        lost = [value for value in map(call.value, _WRITTEN) if isinstance(value, Coro)]
+        given = [value for value in given if not any(value is one for one in lost)]
+    coro.held = tuple(given)
     if f.mode == REGION:
         f.calls.append(call)
         if isinstance(node, ast.Call):
@@ -130,7 +136,7 @@ def _see_arguments(f: Frame, call: CtxCall) -> None:
     """Arguments become part of the identity or go to other code: their order matters, their
     coroutines run.
     """
-    functions = {"step": ("fn",)}.get(call.name, ())
+    functions = _FUNCTIONS if call.name == "step" else ()
     names = SIGNATURES[call.name]
     for index, value in enumerate(call.args.pos):
         if value is not None and not (index < len(names) and names[index] in functions):
@@ -211,7 +217,7 @@ def _run_thunks(f: Frame, call: CtxCall, value: Value | None, given: list[Value 
             _run_thunks(f, call, element_of(option), given)
         elif isinstance(option, Star):
             _run_thunks(f, call, option.value, given)
-        elif isinstance(option, Func | Partial | Bound | Ext | Class | Inst):
+        elif isinstance(option, (Func, Partial, Bound, Ext, Class, Inst)):
             if isinstance(option, Func) and option.frame is not None:
                 option.frame.closure_uses.append((f, option, call.node))
                 continue

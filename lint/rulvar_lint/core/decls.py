@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.words import names
+from rulvar_lint.core.imports import import_lines
+from rulvar_lint.core.nodes import own_nodes
 
 if TYPE_CHECKING:
     from rulvar_lint.core.comments import Comments
@@ -23,10 +24,10 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 class Parameter:
     """One parameter; `default` and `annotation` are expressions or None. `says_nothing` is set when
-    the annotation has been looked at in vain.
+    the annotation has been looked at in vain, `says` when it always gives the same value.
     """
 
-    __slots__ = ("annotation", "default", "kind", "name", "says_nothing")
+    __slots__ = ("annotation", "default", "kind", "name", "says", "says_nothing")
 
     def __init__(self, name: str, kind: str, annotation: ast.expr | None, default: ast.expr | None) -> None:
         self.name = name
@@ -34,6 +35,7 @@ class Parameter:
         self.annotation = annotation
         self.default = default
         self.says_nothing = False
+        self.says: Value | None = None
 
 
 class FunctionDecl:
@@ -45,6 +47,7 @@ class FunctionDecl:
         "decorators",
         "defaults",
         "flags",
+        "free",
         "is_async",
         "is_generator",
         "memo",
@@ -79,6 +82,7 @@ class FunctionDecl:
         self.defaults: dict[str, Value | None] = {}
         self.ctx_params: frozenset[str] | None = None
         self.is_generator: bool | None = None
+        self.free: dict[str, ast.Name] | None = None
         self.memo: dict[Any, Result] = {}
         self.trusted = not isinstance(node, ast.Lambda) and module.comments.trusts(node)
 
@@ -96,7 +100,7 @@ class FunctionDecl:
         """Whether the body yields."""
         if self.is_generator is None:
             self.is_generator = self.module.has_yield and any(
-                isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(self.node)
+                isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(self.node)
             )
         return self.is_generator
 
@@ -123,6 +127,7 @@ class ClassDecl:
         "decorators",
         "fields",
         "generic",
+        "may_be_set",
         "module",
         "mro",
         "mutated",
@@ -140,6 +145,7 @@ class ClassDecl:
         self.fields: dict[str, Field] = {}
         self.mro: list[ClassDecl] | None = None
         self.mutated: dict[str, bool] | None = None
+        self.may_be_set: bool | None = None
         self.generic: Value | None = None
 
 
@@ -148,21 +154,26 @@ _EMPTY: Final = ast.Module([], [])
 
 
 class Module:
-    """A file of the project. `env` holds its global names once its top level has been run."""
+    """A file of the project, or a part of one. `env` holds its global names once its top level has
+    been run; `flags` is what the text as a whole says, which a part takes from its `whole`.
+    """
 
     __slots__ = (
+        "bounds",
         "changed_names",
         "classes",
         "comments",
         "ctx_calls",
         "decls",
         "env",
+        "flags",
         "frames",
         "functions",
         "has_yield",
         "imports_rulvar",
         "is_package",
         "is_test",
+        "mentions_replay",
         "path",
         "source",
         "stars",
@@ -172,13 +183,14 @@ class Module:
         "usage",
     )
 
-    def __init__(self, source: Source, tree: ast.Module, comments: Comments) -> None:
+    def __init__(
+        self, source: Source, tree: ast.Module, comments: Comments, whole: Module | None = None
+    ) -> None:
         self.path = source.path
         self.source = source
         self.tree = tree
         self.comments = comments
         self.is_package = source.path.endswith("__init__.py")
-        self.is_test = is_test_path(source.path)
         self.env: Env = {}
         self.stars: list[str] = []
         self.typing: dict[str, LazyImport] = {}
@@ -187,13 +199,13 @@ class Module:
         self.frames: list[Frame] = []
         self.decls: dict[ast.AST, FunctionDecl] = {}
         self.ctx_calls: dict[ast.Call, str] = {}
+        self.bounds: dict[ast.AST, frozenset[str]] = {}
         self.state = 0
-        data = source.data
-        self.imports_rulvar = imports_any(data, (b"rulvar",))
-        self.is_test = self.is_test or (
-            self.imports_rulvar and imports_any(data, (b"pytest", b"rulvar.testing"))
-        )
-        self.has_yield = b"yield" in data
+        self.flags: tuple[bool, ...] = _flags(source) if whole is None else whole.flags
+        self.imports_rulvar: bool = self.flags[0]
+        self.is_test: bool = self.flags[1]
+        self.has_yield: bool = self.flags[2]
+        self.mentions_replay: bool = self.flags[3]
         self.changed_names: dict[str, bool] = {}
         self.usage: object = None
 
@@ -204,16 +216,33 @@ class Module:
         for decl in self.decls.values():
             decl.memo.clear()
             decl.node = _FORGOTTEN
+            decl.free = None
         for frame in self.frames:
             frame.forget()
         for cls in self.classes:
             cls.attrs, cls.bases, cls.decorators, cls.fields = {}, [], [], {}
             cls.mro = cls.generic = None
-        parts = (self.env, self.typing, self.decls, self.functions, self.classes, self.frames, self.ctx_calls)
+        parts = (
+            self.env,
+            self.typing,
+            self.decls,
+            self.functions,
+            self.classes,
+            self.frames,
+            self.ctx_calls,
+            self.bounds,
+        )
         for part in parts:
             part.clear()
         self.tree = _EMPTY
         self.usage = None
+
+
+def _flags(source: Source) -> tuple[bool, ...]:
+    data = source.data
+    uses = imports_any(data, (b"rulvar",))
+    is_test = is_test_path(source.path) or (uses and imports_any(data, (b"pytest", b"rulvar.testing")))
+    return uses, is_test, b"yield" in data, b"replay" in data
 
 
 def is_test_path(path: str) -> bool:
@@ -242,89 +271,14 @@ def _parameters(args: ast.arguments) -> Iterator[Parameter]:
         yield Parameter(args.kwarg.arg, "varkw", args.kwarg.annotation, None)
 
 
-_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-
-
-def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function's body that run when it does, without inner functions."""
-    todo: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(getattr(node, "body", ()))
-    while todo:
-        current = todo.pop()
-        yield current
-        if not isinstance(current, _SCOPES):
-            todo.extend(children(current))
-
-
-_LEAVES: Final = names(
-    """id attr ctx op ops kind value_ arg name asname module level n s lineno type_comment"""
-)
-_CHILDREN: Final[dict[type, tuple[str, ...]]] = {
-    cls: tuple(
-        name for name in cls._fields if name not in _LEAVES or (cls is ast.ExceptHandler and name == "type")
-    )
-    for cls in vars(ast).values()
-    if isinstance(cls, type) and issubclass(cls, ast.AST)
-}
-
-
-def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes directly below a node; operators and contexts are left out. Faster than
-    `ast.iter_child_nodes`.
-    """
-    found: list[ast.AST] = []
-    for name in _CHILDREN[node.__class__]:
-        value = getattr(node, name, None)
-        if value.__class__ is list:
-            for item in value:
-                if isinstance(item, ast.AST):
-                    found.append(item)
-        elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
-
-
-def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all nodes below it, in no particular order."""
-    todo = [node]
-    while todo:
-        current = todo.pop()
-        yield current
-        todo.extend(children(current))
-
-
-def mentions(node: ast.AST, word: str) -> bool:
-    """Whether a name, an attribute or a quoted annotation in an expression is `word`."""
-    for inner in walk(node):
-        text = getattr(inner, "id", None) or getattr(inner, "attr", None) or getattr(inner, "value", None)
-        if isinstance(text, str) and (text == word or (isinstance(inner, ast.Constant) and word in text)):
-            return True
-    return False
-
-
-def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements below `body`, however deep, functions and classes included."""
-    todo = list(reversed(body))
-    while todo:
-        node = todo.pop()
-        yield node
-        for name in ("body", "orelse", "finalbody"):
-            todo.extend(reversed(getattr(node, name, ())))
-        for handler in getattr(node, "handlers", ()):
-            todo.extend(reversed(handler.body))
-        for case in getattr(node, "cases", ()):
-            todo.extend(reversed(case.body))
-
-
-_IMPORT: Final = re.compile(
-    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\n]*)|import[ \t]+([^\n]*))", re.M
-)
+_IMPORT: Final = re.compile(rb"[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\n]*)|import[ \t]+([^\n]*))")
 
 
 def imports_any(data: bytes, packages: tuple[bytes, ...]) -> bool:
     """Whether a file imports one of the packages anywhere, for type checking included."""
     if not any(package.partition(b".")[0] in data for package in packages):
         return False
-    for match in _IMPORT.finditer(data):
+    for match in import_lines(data, _IMPORT):
         if match[3] is not None:
             names = [part.strip() for part in match[3].split(b",")]
         else:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.arguments import Args, eval_args
 from rulvar_lint.core.calls import call_value
-from rulvar_lint.core.decls import ClassDecl, Field, FunctionDecl, statements
+from rulvar_lint.core.decls import ClassDecl, Field, FunctionDecl
 from rulvar_lint.core.frame import FALLS, HOST, REGION, Frame
-from rulvar_lint.core.freevars import bound_by, free_names
+from rulvar_lint.core.freevars import bound_by, free_names_of
+from rulvar_lint.core.nodes import statements
 from rulvar_lint.core.statements import exec_block
 from rulvar_lint.core.values import (
     Class,
@@ -71,7 +72,7 @@ def _imported(f: Frame, name: str, attr: str | None) -> Value | None:
 def late_globals(m: Machine, module: Module) -> None:
     """Values that functions give to global names, such as a client that is built on first use."""
     for fn in statements(module.tree.body):
-        if not isinstance(fn, ast.FunctionDef | ast.AsyncFunctionDef):
+        if not isinstance(fn, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         body = list(statements(fn.body))
         names = {name for node in body if isinstance(node, ast.Global) for name in node.names}
@@ -129,7 +130,7 @@ def _make_closure(f: Frame, decl: FunctionDecl) -> Func:
 
 def _late_names(f: Frame, decl: FunctionDecl) -> tuple[tuple[ast.AST, str], ...]:
     """(loop, name) for the variables of enclosing loops that the function reads when it runs."""
-    names = free_names(decl.node)
+    names = free_names_of(decl)
     return tuple((loop.node, name) for loop in f.loops for name in names if name in bound_by(loop))
 
 
@@ -205,9 +206,9 @@ def _decorate(
         if head.path.startswith("rulvar."):
             f.m.register(f, expr, head.path, func, value)
         return value
-    if isinstance(applied, Func | Class | Partial | Inst):
+    if isinstance(applied, (Func, Class, Partial, Inst)):
         made = call_value(f, expr, applied, Args([value], {}))
-        if isinstance(made, Func | Inst | Partial | Class) and made is not value:
+        if isinstance(made, (Func, Inst, Partial, Class)) and made is not value:
             decl.wrapped = (expr, made)
             return made
     elif isinstance(applied, Ext) and applied.path.startswith("rulvar."):
@@ -258,7 +259,7 @@ class _ClassScope(dict[str, "Value | None"]):
 
 def _class_body(f: Frame, node: ast.ClassDef, decl: ClassDecl) -> None:
     for stmt in node.body:
-        if isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef)):
             method = declare(f, stmt, decl)
             method.cls = decl
             f.env[stmt.name] = define(f, stmt, method)

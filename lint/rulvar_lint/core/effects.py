@@ -4,7 +4,7 @@ leads to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,9 +46,11 @@ class Cause:
 MAX_CHAIN: Final = 12
 
 
-def in_order(causes: Iterable[Cause] | None) -> list[Cause]:
+def in_order(causes: Collection[Cause] | None) -> list[Cause]:
     """Causes in an order that is the same in every process; of several at one place, the one that says most first."""
-    return sorted(causes or (), key=_rank)
+    if not causes:
+        return []
+    return sorted(causes, key=_rank) if len(causes) > 1 else list(causes)
 
 
 def _rank(cause: Cause) -> tuple[str, int, int, str, int, str]:

@@ -112,7 +112,7 @@ _SCALARS: Final = frozenset({"builtins.str", "builtins.bytes", "builtins.int", "
 
 
 def _hashable(key: object) -> bool:
-    return key is not _MISSING and isinstance(key, str | int | float | bytes | bool | None.__class__)
+    return key is not _MISSING and isinstance(key, (str, int, float, bytes, bool, None.__class__))
 
 
 def _tainted(value: Value) -> Value | None:
@@ -170,7 +170,7 @@ def eval_unary(f: Frame, node: ast.UnaryOp) -> Value | None:
     if isinstance(node.op, ast.Not):
         f.m.test(f, node.operand, value)
         return _tainted(value)
-    if isinstance(value, Const) and isinstance(node.op, ast.USub) and isinstance(value.value, int | float):
+    if isinstance(value, Const) and isinstance(node.op, ast.USub) and isinstance(value.value, (int, float)):
         return Const(-value.value)
     made = f.m.unary(f, node, node.op, value)
     if made is not None:
@@ -187,11 +187,11 @@ def eval_compare(f: Frame, node: ast.Compare) -> Value | None:
             taint = merge_taint(taint, right.taint)
         if left is not None or right is not None:
             f.m.compare(f, node, op, left, right)
-        if isinstance(op, ast.Eq | ast.NotEq):
+        if isinstance(op, (ast.Eq, ast.NotEq)):
             for side in (left, right):
                 if isinstance(side, Container) and side.order is not None:
                     use_order(f, node, side)
-        elif isinstance(op, ast.In | ast.NotIn) and isinstance(right, Inst):
+        elif isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, Inst):
             f.m.call_special(f, node, right, "__contains__", [left])
         left = right
     return Unknown(taint) if taint is not None else None

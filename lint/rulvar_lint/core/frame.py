@@ -51,10 +51,11 @@ class Loop:
     order; `serial` orders it with the containers that are made inside it.
     """
 
-    __slots__ = ("before", "bound", "is_retry", "node", "order", "serial")
+    __slots__ = ("before", "bound", "bounds", "is_retry", "node", "order", "serial")
 
-    def __init__(self, node: ast.AST, serial: int) -> None:
+    def __init__(self, node: ast.AST, serial: int, bounds: dict[ast.AST, frozenset[str]]) -> None:
         self.node = node
+        self.bounds = bounds
         self.serial = serial
         self.is_retry = False
         self.before: Env | None = None

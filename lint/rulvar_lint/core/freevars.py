@@ -5,14 +5,18 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.decls import children, walk
+from rulvar_lint.core.nodes import LEAVES, children, walk
 from rulvar_lint.core.values import Value
 
 if TYPE_CHECKING:
+    from rulvar_lint.core.decls import FunctionDecl
     from rulvar_lint.core.frame import Loop
 
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_NAMING: Final = (ast.alias, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping)
+_BINDERS: Final = frozenset({*_COMPREHENSIONS, *_FUNCTIONS, *_DEFINITIONS, *_NAMING})
 
 
 def bound_in(nodes: list[ast.AST]) -> set[str]:
@@ -20,33 +24,37 @@ def bound_in(nodes: list[ast.AST]) -> set[str]:
     found: set[str] = set()
     todo = list(nodes)
     while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Load):
+        node: Any = todo.pop()
+        cls = node.__class__
+        if cls is ast.Name:
+            if node.ctx.__class__ is not ast.Load:
                 found.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-            todo.extend(node.decorator_list)
             continue
-        elif isinstance(node, ast.Lambda):
-            continue
-        elif isinstance(node, _COMPREHENSIONS):
-            todo.extend(n for n in walk(node) if isinstance(n, ast.NamedExpr))
-            continue
-        elif isinstance(node, ast.alias):
-            found.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
-            if node.name:
+        if cls in _BINDERS:
+            if cls in _COMPREHENSIONS:
+                todo.extend(n for n in walk(node) if isinstance(n, ast.NamedExpr))
+                continue
+            if cls is ast.Lambda:
+                continue
+            if cls in _DEFINITIONS:
                 found.add(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            found.add(node.rest)
-        todo.extend(children(node))
+                todo += node.decorator_list
+                continue
+            if cls is ast.alias:
+                found.add((node.asname or node.name).partition(".")[0])
+            elif cls is ast.MatchMapping:
+                if node.rest:
+                    found.add(node.rest)
+            elif node.name:
+                found.add(node.name)
+        if cls not in LEAVES:
+            todo += children(node)
     return found
 
 
 def loop_bound(node: ast.AST) -> frozenset[str]:
     """Names that one iteration of a loop or comprehension binds."""
-    if isinstance(node, ast.For | ast.AsyncFor):
+    if isinstance(node, (ast.For, ast.AsyncFor)):
         return frozenset(bound_in([node.target, *node.body]))
     if isinstance(node, ast.While):
         return frozenset(bound_in([node.test, *node.body]))
@@ -55,6 +63,13 @@ def loop_bound(node: ast.AST) -> frozenset[str]:
         nodes += [n.target for n in walk(node) if isinstance(n, ast.NamedExpr)]
         return frozenset(bound_in(nodes))
     return frozenset()
+
+
+def free_names_of(decl: FunctionDecl) -> dict[str, ast.Name]:
+    """The free names of a declared function, found once."""
+    if decl.free is None:
+        decl.free = free_names(decl.node)
+    return decl.free
 
 
 def free_names(node: ast.AST) -> dict[str, ast.Name]:
@@ -75,7 +90,7 @@ def _free(node: ast.AST, hidden: frozenset[str], found: dict[str, ast.Name]) -> 
         name
         for n in body
         for inner in walk(n)
-        if isinstance(inner, ast.Nonlocal | ast.Global)
+        if isinstance(inner, (ast.Nonlocal, ast.Global))
         for name in inner.names
     }
     inside = hidden | params | (bound_in(body) - outer)
@@ -86,14 +101,17 @@ def _walk(nodes: list[Any], hidden: frozenset[str] | set[str], found: dict[str, 
     todo = list(reversed(nodes))
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.Name):
+        cls = node.__class__
+        if cls is ast.Name:
             if node.id not in hidden and isinstance(node.ctx, ast.Load):
                 found.setdefault(node.id, node)
-        elif isinstance(node, _FUNCTIONS):
+        elif cls in LEAVES:
+            continue
+        elif cls in _FUNCTIONS:
             defaults = [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]
             _walk([*defaults, *getattr(node, "decorator_list", ())], hidden, found)
             _free(node, frozenset(hidden), found)
-        elif isinstance(node, _COMPREHENSIONS):
+        elif cls in _COMPREHENSIONS:
             _walk([node.generators[0].iter], hidden, found)
             inner = set(hidden) | set(loop_bound(node))
             parts: list[Any] = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
@@ -102,7 +120,7 @@ def _walk(nodes: list[Any], hidden: frozenset[str] | set[str], found: dict[str, 
             parts += [generator.iter for generator in node.generators[1:]]
             _walk(parts, inner, found)
         else:
-            todo.extend(reversed(list(children(node))))
+            todo += reversed(children(node))
 
 
 def names_in(node: ast.AST) -> set[str]:
@@ -113,8 +131,16 @@ def names_in(node: ast.AST) -> set[str]:
 def bound_by(loop: Loop) -> frozenset[str]:
     """Names that one iteration of `loop` binds."""
     if loop.bound is None:
-        loop.bound = loop_bound(loop.node)
+        loop.bound = known_bound(loop.bounds, loop.node)
     return loop.bound
+
+
+def known_bound(known: dict[ast.AST, frozenset[str]], node: ast.AST) -> frozenset[str]:
+    """As `loop_bound`, remembered in `known`."""
+    found = known.get(node)
+    if found is None:
+        found = known[node] = loop_bound(node)
+    return found
 
 
 _PICKS: Final = frozenset({"min", "max", "sorted", "set", "frozenset", "any", "all", "sum", "len"})
@@ -127,7 +153,7 @@ def depends_on_element(loop: Loop, expr: ast.expr, name: str, value: Value | Non
     if not (names_in(expr) & bound_by(loop)) - {name}:
         return False
     if name:
-        if isinstance(expr, ast.BoolOp | ast.BinOp) and name in names_in(expr):
+        if isinstance(expr, (ast.BoolOp, ast.BinOp)) and name in names_in(expr):
             return getattr(value, "type", "") == "builtins.str" or not isinstance(
                 expr, ast.BoolOp | ast.BinOp
             )

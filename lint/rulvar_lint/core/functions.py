@@ -139,7 +139,7 @@ def super_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     if frame is None or frame.decl is None or frame.decl.cls is None or not frame.decl.params:
         return None
     bound = frame.env.get(frame.decl.params[0].name)
-    return Super(frame.decl.cls, bound) if isinstance(bound, Inst | Class) else None
+    return Super(frame.decl.cls, bound) if isinstance(bound, (Inst, Class)) else None
 
 
 def type_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:

@@ -181,7 +181,7 @@ def _generic(m: Machine, module: Module, expr: ast.Subscript, depth: int) -> Val
 
 
 def _matters(value: Value | None) -> bool:
-    return isinstance(value, Set | Inst | Dict | Seq | Obj) and value not in (
+    return isinstance(value, (Set, Inst, Dict, Seq, Obj)) and value not in (
         STR,
         INT,
         FLOAT,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.decls import walk
 from rulvar_lint.core.freevars import names_in
+from rulvar_lint.core.nodes import walk
 from rulvar_lint.core.values import Const, Func
 from rulvar_lint.core.words import names
 
@@ -68,7 +67,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _is_empty(node: ast.expr) -> bool:
-    return isinstance(node, ast.Tuple | ast.List) and not node.elts
+    return isinstance(node, (ast.Tuple, ast.List)) and not node.elts
 
 
 def canonical(node: ast.AST, known: Mapping[str | ast.AST, str] | None = None) -> str:
@@ -149,15 +148,15 @@ class _Names:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 self._bind(target, "", node.value)
-        elif isinstance(node, ast.AnnAssign | ast.AugAssign) and node.value is not None:
+        elif isinstance(node, (ast.AnnAssign, ast.AugAssign)) and node.value is not None:
             self._bind(node.target, "", node.value)
-        elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+        elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
             self._bind(node.target, "each of ", node.iter)
 
     def _bind(self, target: ast.expr, how: str, value: ast.expr) -> None:
         if isinstance(target, ast.Name):
             self.bound.setdefault(target.id, []).append((how, value))
-        elif isinstance(target, ast.Tuple | ast.List):
+        elif isinstance(target, (ast.Tuple, ast.List)):
             for index, element in enumerate(target.elts):
                 self._bind(element, f"{how}part {index} of ", value)
 
@@ -198,5 +197,7 @@ def _global_text(call: CtxCall, name: str) -> str:
         return f"{type(value.value).__name__}:{value.value!r}"
     if isinstance(value, Func):
         body = canonical(value.decl.node)
+        from hashlib import sha256
+
         return f"function:{sha256(body.encode('utf-8', 'replace')).hexdigest()[:12]}"
     return ""

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.decls import walk
 from rulvar_lint.core.frame import FALLS, JUMPS, LEAVES, Frame, Loop
+from rulvar_lint.core.nodes import walk
 from rulvar_lint.core.operators import iterate
 from rulvar_lint.core.order import Pending, pending
 from rulvar_lint.core.statements import exec_block
@@ -43,7 +43,7 @@ def exec_for(f: Frame, node: ast.For | ast.AsyncFor) -> int:
             hook(f, node, value, "for", node.iter)
     element = iterate(f, node.iter, value) if value is not None else None
     f.m.tick += 1
-    loop = Loop(node, f.m.tick)
+    loop = Loop(node, f.m.tick, f.module.bounds)
     loop.is_retry = any(guard.kind == "retry" for guard in f.guards[depth:])
     loop.order = _loop_order(f, node, node.iter, value, "the loop") if value is not None else None
     end = _run(f, node, loop, lambda: assign(f, node.target, element, node))
@@ -53,7 +53,7 @@ def exec_for(f: Frame, node: ast.For | ast.AsyncFor) -> int:
 
 def exec_while(f: Frame, node: ast.While) -> int:
     f.m.tick += 1
-    loop = Loop(node, f.m.tick)
+    loop = Loop(node, f.m.tick, f.module.bounds)
 
     def test() -> None:
         value = f.ev[node.test.__class__](f, node.test)
@@ -72,11 +72,11 @@ def _breaks(body: list[ast.stmt]) -> bool:
     for node in body:
         if isinstance(node, ast.Break):
             return True
-        if isinstance(node, ast.For | ast.While | ast.AsyncFor):
+        if isinstance(node, (ast.For, ast.While, ast.AsyncFor)):
             if _breaks(node.orelse):
                 return True
             continue
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
         for name in ("body", "orelse", "finalbody"):
             if _breaks(getattr(node, name, [])):
@@ -143,7 +143,7 @@ def _generators(
             value = f.m.async_iterated(f, node, generator.iter, value)
         element = iterate(f, generator.iter, value) if value is not None else None
         f.m.tick += 1
-        loop = Loop(node, f.m.tick)
+        loop = Loop(node, f.m.tick, f.module.bounds)
         loop.order = (
             _loop_order(f, node, generator.iter, value, "the comprehension") if value is not None else None
         )

@@ -39,6 +39,7 @@ from rulvar_lint.core.values import (
     Ctx,
     Func,
     Inst,
+    Obj,
     Value,
     join,
 )
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from rulvar_lint.core.values import Env
 
 MAX_DEPTH: Final = 160
+# Values that no run changes.
+_LASTING: Final = frozenset({Ctx, Obj})
 
 
 class Machine(Linker, Ledger):
@@ -188,8 +191,12 @@ class Machine(Linker, Ledger):
         """The value that a parameter's annotation promises."""
         if param.says_nothing:
             return None
+        if param.says is not None:
+            return param.says
         value = hints.parameter_value(self, decl, param)
         param.says_nothing = value is None
+        if value.__class__ in _LASTING and decl.module.state == 2:
+            param.says = value
         return value
 
     def generic(self, decl: ClassDecl) -> Inst:

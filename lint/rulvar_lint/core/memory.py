@@ -146,13 +146,15 @@ class Memory:
 
 def _shape(value: Value) -> Any:
     """A hashable description of a value without identity; None for one that has identity."""
+    if value.__class__ is Ctx:
+        return Ctx
     if isinstance(value, Const):
         return ("const", value.value) if value.value in (None, True, False, 0) else "const"
     if isinstance(value, Ext):
         return value.path
     if isinstance(value, Obj):
         return ("obj", value.type)
-    if isinstance(value, Ctx | Unknown):
+    if isinstance(value, (Ctx, Unknown)):
         return value.__class__
     if isinstance(value, Class):
         return value.decl

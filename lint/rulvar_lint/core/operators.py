@@ -61,7 +61,7 @@ def binary(
     if isinstance(op, ast.Mod) and is_text(left):
         text_arguments(f, node, right)
         return with_taint(STR, taint)
-    if isinstance(op, ast.Add | ast.Mult):
+    if isinstance(op, (ast.Add, ast.Mult)):
         made = _concatenate(f, left, right)
         if made is not None:
             return made
@@ -107,7 +107,7 @@ def _set_operation(f: Frame, op: ast.operator, left: Value | None, right: Value 
                 left,
                 right,
             )
-            if isinstance(op, ast.Sub | ast.BitAnd) and isinstance(left, Set) and left.stable:
+            if isinstance(op, (ast.Sub, ast.BitAnd)) and isinstance(left, Set) and left.stable:
                 stable = True
             return f.new_set(element_of(option) if isinstance(option, Container) else None, stable)
     if isinstance(op, ast.BitOr) and isinstance(left, Dict) and isinstance(right, Dict):
@@ -194,7 +194,7 @@ def _elements(f: Frame, node: ast.AST, value: Value) -> Value | None:
             if made is not None:
                 return iterate(f, node, made)
         return None
-    if isinstance(value, Obj | Bound) or hasattr(value, "path"):
+    if isinstance(value, (Obj, Bound)) or hasattr(value, "path"):
         path = str(getattr(value, "path", None) or getattr(value, "type", ""))
         element = f.m.catalog.element(path)
         if element is not None:

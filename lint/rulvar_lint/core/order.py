@@ -224,7 +224,7 @@ def rebase(frame: Frame, node: ast.AST, value: Value | None, callee: Frame, name
             if option is not None
         )
         return Union(options)
-    if not isinstance(value, Seq | Dict) or value.order is None:
+    if not isinstance(value, (Seq, Dict)) or value.order is None:
         return value
     order = value.order
     if order.frame is not callee or callee.in_region:

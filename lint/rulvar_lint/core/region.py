@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core import calls, hints
 from rulvar_lint.core.arguments import Args, bind, holds_ctx
 from rulvar_lint.core.classes import external_bases
-from rulvar_lint.core.decls import statements as all_statements
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
+from rulvar_lint.core.nodes import statements as all_statements
 from rulvar_lint.core.values import (
     Bound,
     Class,
@@ -95,7 +95,7 @@ def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
         return found if found is not None else Ext(ext.path)
     if name == "tool":
         for value in given:
-            if isinstance(value, Func | Partial | Container):
+            if isinstance(value, (Func, Partial, Container)):
                 f.m.exempt(f, node, value, "tool")
         return next((value for value in given if isinstance(value, Func)), Ext(ext.path))
     if name == "transition":
@@ -193,7 +193,7 @@ def _may_register(decl: FunctionDecl, module: Module) -> bool:
     if "def " not in text:
         return False
     return any(
-        isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
+        isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (inner.decorator_list or any(arg.arg == "ctx" or arg.annotation for arg in inner.args.args))
         for inner in all_statements(decl.body)
     )
@@ -278,7 +278,7 @@ def is_quiet(f: Frame, func: ast.expr) -> bool:
 
 def _is_tracked(f: Frame, node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
-        return isinstance(f.env.get(node.id), Container | Bound)
+        return isinstance(f.env.get(node.id), (Container, Bound))
     if isinstance(node, ast.Subscript):
         return _is_tracked(f, node.value)
     return False

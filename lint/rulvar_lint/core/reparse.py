@@ -1,5 +1,5 @@
-"""Parse only what an edit touched. A file is a sequence of top-level statements; when the number of
-lines stays the same, those before and after the edit keep their trees.
+"""Parse only what an edit touched. A file is a sequence of top-level statements; those before and
+after the edit keep their trees.
 """
 
 from __future__ import annotations
@@ -8,40 +8,57 @@ import ast
 from collections.abc import Callable
 from typing import Final
 
+from rulvar_lint.core.blocks import Block, blocks_of
+
 _BOM: Final = b"\xef\xbb\xbf"
+
+# What an edit touched may belong to the statement before it (a new last line of a function) or behind
+# it (a decorator): (statements more in front, statements more behind), in the order they are tried.
+_REACH: Final = ((0, 0), (1, 0), (0, 1))
 
 
 def reparse(
-    old: ast.Module, before: bytes, after: bytes, parse: Callable[[bytes], object]
-) -> ast.Module | None:
-    """The tree of `after`, made of parts of `old`, which is the tree of `before`; None if the whole
-    file has to be parsed.
+    old: list[Block], before: bytes, after: bytes, parse: Callable[[bytes], object]
+) -> list[Block] | None:
+    """The statements of `after`, made of parts of `old`, which are those of `before`; None if the
+    whole file has to be parsed.
     """
-    was, now = before.split(b"\n"), after.split(b"\n")
-    if len(was) != len(now) or _is_odd(before) or _is_odd(after):
-        return None
     if before == after:
         return old
-    first = next(n for n, (left, right) in enumerate(zip(was, now, strict=True), 1) if left != right)
-    last = len(now)
-    while was[last - 1] == now[last - 1]:
-        last -= 1
+    was, now = before.split(b"\n"), after.split(b"\n")
+    if _is_odd(before) or _is_odd(after):
+        return None
+    first, last, shift = _difference(was, now)
     if first <= 2 and b"coding" in b"".join((*was[:2], *now[:2])):
         return None
-    body = old.body
-    begin = next((n for n, stmt in enumerate(body) if (stmt.end_lineno or 0) >= first), len(body))
-    end = next((n for n in range(begin, len(body)) if _start(body[n]) > last), len(body))
-    start = (body[begin - 1].end_lineno or 0) + 1 if begin else 1
-    stop = _start(body[end]) - 1 if end < len(body) else len(now)
-    if not _stands_alone(body, begin) or not _stands_alone(body, end):
-        return None
+    begin = next((n for n, block in enumerate(old) if block.last >= first), len(old))
+    end = next((n for n in range(begin, len(old)) if old[n].first > last), len(old))
+    for front, behind in _REACH:
+        low, high = max(begin - front, 0), min(end + behind, len(old))
+        if _stands_alone(old, low) and _stands_alone(old, high):
+            start = old[low - 1].last + 1 if low else 1
+            stop = old[high].first - 1 + shift if high < len(old) else len(now)
+            made = _part(now, start, stop, parse)
+            if made is not None:
+                rest = old[high:]
+                return [*old[:low], *made, *([block.moved(shift) for block in rest] if shift else rest)]
+    return None
+
+
+def _difference(was: list[bytes], now: list[bytes]) -> tuple[int, int, int]:
+    """(first line that differs, last line of the old text that does, lines that were added)."""
+    shorter = min(len(was), len(now))
+    head = next((n for n in range(shorter) if was[n] != now[n]), shorter)
+    tail = next((n for n in range(shorter - head) if was[-1 - n] != now[-1 - n]), shorter - head)
+    return head + 1, len(was) - tail, len(now) - len(was)
+
+
+def _part(now: list[bytes], start: int, stop: int, parse: Callable[[bytes], object]) -> list[Block] | None:
     part = b"\n".join(now[start - 1 : stop])
-    if part.rstrip().endswith(b"\\"):
-        return None  # the line goes on, or is cut off by the end of the file
+    if part.rstrip().endswith(b"\\") or (start > 1 and now[start - 2].rstrip().endswith(b"\\")):
+        return None  # a line goes on, or is cut off by the end of the file
     made = parse(b"\n" * (start - 1) + part + b"\n")
-    if not isinstance(made, ast.Module):
-        return None
-    return ast.Module([*body[:begin], *made.body, *body[end:]], [])
+    return blocks_of(made.body) if isinstance(made, ast.Module) else None
 
 
 def _is_odd(data: bytes) -> bool:
@@ -55,11 +72,6 @@ def _is_odd(data: bytes) -> bool:
     )
 
 
-def _start(stmt: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(stmt, "decorator_list", [])
-    return min(stmt.lineno, *(expr.lineno for expr in decorators)) if decorators else stmt.lineno
-
-
-def _stands_alone(body: list[ast.stmt], at: int) -> bool:
+def _stands_alone(blocks: list[Block], at: int) -> bool:
     """Whether a statement begins on a line of its own."""
-    return not (0 < at < len(body)) or _start(body[at]) > (body[at - 1].end_lineno or 0)
+    return not (0 < at < len(blocks)) or blocks[at].first > blocks[at - 1].last

@@ -14,9 +14,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.blocks import Block, blocks_of
 from rulvar_lint.core.reparse import reparse
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.comments import Comments
 
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 _BOM: Final = b"\xef\xbb\xbf"
@@ -40,16 +44,18 @@ class Source:
     the same file before an edit.
     """
 
-    __slots__ = ("_before", "_failure", "_lines", "_text", "_tree", "data", "path")
+    __slots__ = ("_before", "_blocks", "_failure", "_lines", "_text", "_tree", "comments", "data", "path")
 
     def __init__(self, path: str, data: bytes, before: Source | None = None) -> None:
         self.path = path
         self.data = data
         self._text: str | None = None
         self._lines: list[str] | None = None
+        self._blocks: list[Block] | None = None
         self._tree: ast.Module | None = None
         self._failure: ParseFailure | None = None
         self._before = before
+        self.comments: Comments | None = None  # once they have been read
 
     @property
     def text(self) -> str:
@@ -100,20 +106,34 @@ class Source:
 
     def parse(self) -> ast.Module | ParseFailure:
         """The syntax tree, or why there is none."""
-        if self._tree is None and self._failure is None:
-            before, self._before = self._before, None
-            old = before._tree if before is not None else None
-            made = (
-                reparse(old, before.data, self.data, parse)
-                if before is not None and old is not None
-                else None
-            )
-            result = made if made is not None else parse(self.data)
-            if isinstance(result, ParseFailure):
-                self._failure = result
-            else:
-                self._tree = result
-        return self._tree if self._tree is not None else self._failure  # type: ignore[return-value]
+        if self._tree is None:
+            blocks = self.blocks()
+            if isinstance(blocks, ParseFailure):
+                return blocks
+            self._tree = ast.Module([block.stmt for block in blocks], [])
+        return self._tree
+
+    @property
+    def known_blocks(self) -> list[Block] | None:
+        """The top-level statements, if the file has been parsed."""
+        return self._blocks
+
+    def blocks(self) -> list[Block] | ParseFailure:
+        """The top-level statements, or why there are none."""
+        if self._blocks is None and self._failure is None:
+            before = self._before
+            old = before._blocks if before is not None else None
+            if before is not None and old is not None:
+                self._blocks = reparse(old, before.data, self.data, parse)
+            if self._blocks is None:
+                result = parse(self.data)
+                if isinstance(result, ParseFailure):
+                    self._failure = result
+                else:
+                    self._blocks = blocks_of(result.body)
+            if self._blocks is not None:
+                self._before = None
+        return self._blocks if self._blocks is not None else self._failure  # type: ignore[return-value]
 
     @staticmethod
     def unreadable(path: str, why: str) -> Source:
@@ -128,12 +148,12 @@ class Source:
         return self._failure is not None and self._failure.is_unreadable
 
     def last_parsed(self) -> Source | None:
-        """The newest version of the file that has a tree, if that is known."""
-        return self if self._tree is not None else self._before
+        """The newest version of the file that was parsed, if that is known."""
+        return self if self._blocks is not None else self._before
 
     def release_tree(self) -> None:
         """Forget the tree, which is by far the largest part."""
-        self._tree = None
+        self._tree = self._blocks = None
 
 
 def _slice(text: str, start: int, end: int | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Final
 
 _LOOK_ALIKES: Final = str.maketrans("OILS", "0115")
@@ -16,6 +15,8 @@ def nearest(code: str, known: Iterable[str]) -> str | None:
     digits = wanted[:3] + wanted[3:].translate(_LOOK_ALIKES)
     if digits in codes:
         return digits
+    from difflib import get_close_matches
+
     close = get_close_matches(digits, codes, 5, 0.5)
     return max(close, key=lambda other: _shared(other, digits), default=None)
 

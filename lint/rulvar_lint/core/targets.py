@@ -127,7 +127,7 @@ def store_item(
         hook(f, node, target, base, value)
     for option in base.options if isinstance(base, Union) else (base,):
         if isinstance(option, Dict):
-            if isinstance(index, Const) and isinstance(index.value, str | int):
+            if isinstance(index, Const) and isinstance(index.value, (str, int)):
                 option.entries[index.value] = value
             else:
                 option.elem = join(option.elem, value)
@@ -151,7 +151,7 @@ def exec_augassign(f: Frame, node: ast.AugAssign) -> int:
         index = f.ev[target.slice.__class__](f, target.slice)
         if any(loop.order for loop in f.loops) and not _commutes(node, None, value):
             order_event(f, node)
-        if not isinstance(base, Dict | Seq):
+        if not isinstance(base, (Dict, Seq)):
             for hook in f.m.hooks.store_item:
                 hook(f, node, target, base, value)
         else:
@@ -181,9 +181,9 @@ def _augment_name(f: Frame, node: ast.AugAssign, target: ast.Name, value: Value 
 
 def _commutes(node: ast.AugAssign, before: Value | None, value: Value | None) -> bool:
     """Whether repeated augmentation gives the same result in any order."""
-    if isinstance(node.op, ast.BitOr | ast.BitAnd | ast.BitXor):
+    if isinstance(node.op, (ast.BitOr, ast.BitAnd, ast.BitXor)):
         return True
-    if isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+    if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
         return is_int(value) or not (
             is_text(value) or is_text(before) or _is_float(value) or isinstance(value, Seq)
         )
@@ -198,7 +198,7 @@ def _is_float(value: Value | None) -> bool:
 
 def exec_delete(f: Frame, node: ast.Delete) -> int:
     for target in node.targets:
-        if isinstance(target, ast.Subscript | ast.Attribute):
+        if isinstance(target, (ast.Subscript, ast.Attribute)):
             base = f.ev[target.value.__class__](f, target.value)
             if isinstance(target, ast.Subscript):
                 f.ev[target.slice.__class__](f, target.slice)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Final
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.classes import order_of_classes
-from rulvar_lint.core.containers import MUTATORS
-from rulvar_lint.core.decls import children, statements
+from rulvar_lint.core.inventory import FUNCTIONS, FunctionNode, Inventory
+from rulvar_lint.core.nodes import LEAVES, children, statements
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -29,13 +30,6 @@ if TYPE_CHECKING:
 CONSTRUCTORS: Final = names("""__init__ __new__ __post_init__ __init_subclass__ __set_name__
 __attrs_post_init__ model_post_init""")
 _AT_IMPORT: Final = frozenset({"__init_subclass__", "__set_name__"})
-_FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-_TOLD: Final = frozenset({ast.Attribute, ast.Subscript, ast.Call})
-_SCOPES: Final = frozenset(
-    {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda}
-    | {ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp}
-)
-_BINDING: Final = frozenset({ast.alias, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping})
 
 
 class Usage:
@@ -70,108 +64,59 @@ class Usage:
         self._scan(module)
 
     def _scan(self, module: Module) -> None:
-        functions: list[_FunctionNode] = []
-        todo: list[ast.AST] = list(module.tree.body)
+        functions: list[FunctionNode] = []
+        todo: list[Any] = list(module.tree.body)
         while todo:
             node = todo.pop()
-            if isinstance(node, _FunctionNode):
+            cls = node.__class__
+            if cls in FUNCTIONS:
                 functions.append(node)
                 todo += [node.args, *node.decorator_list]
                 if node.returns is not None:
                     todo.append(node.returns)
-                continue
-            if isinstance(node, ast.Name):
-                if isinstance(node.ctx, ast.Load):
+            elif cls is ast.Name:
+                if node.ctx.__class__ is ast.Load:
                     self.called.add(node.id)
-            elif isinstance(node, ast.Attribute):
-                self.called.add(node.attr)
-            todo.extend(children(node))
+            elif cls not in LEAVES:
+                if cls is ast.Attribute:
+                    self.called.add(node.attr)
+                todo += children(node)
         for fn in functions:
             self._function(fn, frozenset(), fn.name)
         for stmt in statements(module.tree.body):
-            if not isinstance(stmt, ast.ImportFrom):
-                continue
-            for alias in stmt.names:
-                self.imported.setdefault(alias.asname or alias.name, []).append((stmt, alias.name))
+            if stmt.__class__ is ast.ImportFrom:
+                for alias in stmt.names:
+                    self.imported.setdefault(alias.asname or alias.name, []).append((stmt, alias.name))
 
-    def _function(self, fn: _FunctionNode, outer: frozenset[str], name: str) -> None:
+    def _function(self, fn: FunctionNode, outer: frozenset[str], name: str) -> None:
         """Look at a function once: what it binds decides what its other names mean."""
-        bound: set[str] = set()
-        declared: set[str] = set()
-        inner: list[_FunctionNode] = []
-        told: list[ast.AST] = []
-        todo: list[ast.AST] = list(fn.body)
-        shielded: list[ast.AST] = []  # what binds names of its own
-        while todo:
-            node = todo.pop()
-            cls = node.__class__
-            if cls is ast.Name:
-                told.append(node)
-                if node.ctx.__class__ is not ast.Load:  # type: ignore[attr-defined]
-                    bound.add(node.id)  # type: ignore[attr-defined]
-                continue
-            if cls in _TOLD:
-                told.append(node)
-            elif cls in _SCOPES:
-                if isinstance(node, _FunctionNode):
-                    bound.add(node.name)
-                    inner.append(node)
-                else:
-                    bound |= {node.name} if isinstance(node, ast.ClassDef) else set()
-                    shielded += children(node)
-                continue
-            elif cls is ast.Global:
-                declared.update(node.names)  # type: ignore[attr-defined]
-            elif cls in _BINDING:
-                bound |= _bound_by(node)
-            todo += children(node)
-        while shielded:
-            node = shielded.pop()
-            if isinstance(node, _FunctionNode):
-                inner.append(node)
-                continue
-            if node.__class__ is ast.Name or node.__class__ in _TOLD:
-                told.append(node)
-            elif isinstance(node, ast.NamedExpr):
-                bound.add(node.target.id)
-            shielded += children(node)
+        seen = Inventory()
+        shielded = seen.own(list(fn.body))
+        seen.inside(shielded)
         args = fn.args
         params = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
         params |= {a.arg for a in (args.vararg, args.kwarg) if a is not None}
-        local = outer | ((bound | params) - declared)
+        local = outer | ((seen.bound | params) - seen.declared)
         first = args.args[0].arg if args.args else ""
-        for node in told:
-            self._node(node, local, declared, first, name)
-        for nested in inner:
+        self.referenced |= seen.loaded - local
+        self.referenced |= seen.attributes
+        for changed in seen.stored & seen.declared:
+            self.names.setdefault(changed, set()).add(name)
+        for node in seen.told:
+            self._change_by(node, local, first, name)
+        for nested in seen.inner:
             self._function(nested, local, name)
 
-    def _node(
-        self,
-        node: ast.AST,
-        local: set[str] | frozenset[str],
-        declared: set[str],
-        first: str,
-        name: str,
-    ) -> None:
-        if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Load):
-                if node.id not in local:
-                    self.referenced.add(node.id)
-            elif node.id in declared:
-                self.names.setdefault(node.id, set()).add(name)
-        elif isinstance(node, ast.Attribute):
-            if isinstance(node.ctx, ast.Load):
-                self.referenced.add(node.attr)
-            else:
-                self._set_attribute(node, local, first, name)
-        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+    def _change_by(self, node: Any, local: set[str] | frozenset[str], first: str, name: str) -> None:
+        """What an attribute or item that is set, or a call, changes."""
+        if node.__class__ is ast.Attribute:
+            self._set_attribute(node, local, first, name)
+        elif node.__class__ is ast.Subscript:
             self._change(node.value, local, first, name)
-        elif isinstance(node, ast.Call):
-            func = node.func
-            if isinstance(func, ast.Attribute) and func.attr in MUTATORS:
-                self._change(func.value, local, first, name)
-            elif isinstance(func, ast.Name) and func.id in ("next", "setattr", "delattr") and node.args:
-                self._change(node.args[0], local, first, name)
+        elif node.func.__class__ is ast.Attribute:
+            self._change(node.func.value, local, first, name)
+        else:
+            self._change(node.args[0], local, first, name)
 
     def _set_attribute(
         self, node: ast.Attribute, local: set[str] | frozenset[str], first: str, name: str
@@ -213,14 +158,6 @@ class Usage:
         )
 
 
-def _bound_by(node: ast.AST) -> set[str]:
-    """The name that a node binds by its own syntax."""
-    if isinstance(node, ast.alias):
-        return {(node.asname or node.name).partition(".")[0]}
-    name = getattr(node, "rest", None) if isinstance(node, ast.MatchMapping) else getattr(node, "name", None)
-    return {name} if isinstance(name, str) else set()
-
-
 def _is_class_of_self(node: ast.AST, first: str) -> bool:
     """`type(self)` or `self.__class__`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type":
@@ -246,7 +183,7 @@ def is_mutated(m: Machine, module: Module, name: str, value: Value | None) -> bo
 
 
 def _is_mutated(m: Machine, module: Module, name: str, value: Value | None) -> bool:
-    if isinstance(value, Func | Class | ModuleRef | Ext | LazyImport):
+    if isinstance(value, (Func, Class, ModuleRef, Ext, LazyImport)):
         return False
     if isinstance(value, Obj) and value.type.startswith(("logging.", "contextvars.")):
         return False
@@ -355,7 +292,7 @@ def attribute_mutated(m: Machine, decl: ClassDecl, name: str) -> bool:
     """
     for cls in order_of_classes(decl):
         usage = usage_of(cls.module)
-        methods = {n.name for n in cls.node.body if isinstance(n, _FunctionNode)}
+        methods = {n.name for n in cls.node.body if isinstance(n, FunctionNode)}
         changers = (usage.self_attributes.get(name, set()) & methods) - CONSTRUCTORS
         if changers and not _only_at_import(m, cls.module, changers):
             return True
@@ -370,12 +307,27 @@ def _is_instance_of(m: Machine, module: Module, name: str, decl: ClassDecl) -> b
     return isinstance(value, Inst) and value.decl is decl
 
 
+_OF_INSTANCES: Final = (b"cls", b"__class__", b"type")
+
+
+def _may_be_set(owner: ClassDecl) -> bool:
+    """Whether the text of the module allows for code that sets an attribute of a class: what is
+    looked for is its name before a dot, or the class of an instance.
+    """
+    if owner.may_be_set is None:
+        data = owner.module.source.data
+        named = re.compile(re.escape(owner.name.encode()) + rb"[\s)\\]*[.#]")
+        told = any(word in data for word in _OF_INSTANCES) or named.search(data) is not None
+        owner.may_be_set = told or not data.isascii()
+    return owner.may_be_set
+
+
 def class_attribute_mutated(m: Machine, owner: ClassDecl, name: str, value: Value | None) -> bool:
     """Whether code changes a class attribute after import."""
-    usage = usage_of(owner.module)
-    if isinstance(value, Func):
+    if isinstance(value, Func) or not (isinstance(value, Container) or _may_be_set(owner)):
         return False
-    methods = {n.name for n in owner.node.body if isinstance(n, _FunctionNode)}
+    usage = usage_of(owner.module)
+    methods = {n.name for n in owner.node.body if isinstance(n, FunctionNode)}
     setters = usage.attributes.get((owner.name, name), set())
     setters = setters | (usage.class_attributes.get(name, set()) & methods)
     if setters and not _only_at_import(m, owner.module, setters):

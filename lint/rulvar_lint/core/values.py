@@ -50,9 +50,7 @@ class Const(Value):
 
 
 class Ext(Value):
-    """A name of code that is not analysed: a module, function, class or attribute, by its dotted
-    path.
-    """
+    """A name of code that is not analysed, of whatever kind, by its dotted path."""
 
     __slots__ = ("path", "receiver")
 
@@ -107,9 +105,7 @@ class Coro(Value):
 
 
 class Func(Value):
-    """A function or lambda of the project, perhaps bound to `self`, with the variables it closes
-    over.
-    """
+    """A function or lambda of the project, perhaps bound to `self`, and the variables around it."""
 
     __slots__ = ("bound", "decl", "env", "frame", "late")
 
@@ -350,6 +346,8 @@ def join(left: Value | None, right: Value | None) -> Value | None:
         return Unknown(merge_taint(left.taint, right.taint), left.outer or right.outer)
     elif isinstance(left, Obj) and isinstance(right, Obj) and left.type == right.type:
         return Obj(left.type, merge_taint(left.taint, right.taint), left.node)
+    elif isinstance(left, Ext) and isinstance(right, Ext) and _name(left) == _name(right):
+        return left
     if isinstance(left, LazyImport) or isinstance(right, LazyImport):
         return LazyChoice((*_choices(left), *_choices(right)))
     options = list(options_of(left))
@@ -357,6 +355,10 @@ def join(left: Value | None, right: Value | None) -> Value | None:
         if option not in options:
             options.append(option)
     return options[0] if len(options) == 1 else Union(tuple(options[:MAX_OPTIONS]))
+
+
+def _name(value: Ext) -> tuple[object, ...]:
+    return value.path, value.receiver, value.taint
 
 
 def _choices(value: Value) -> tuple[Value, ...]:

@@ -239,9 +239,9 @@ def holds_ctx(value: Value | None, depth: int = 0, seen: set[Value] | None = Non
 def is_shared(base: Value | None) -> bool:
     """Whether a value outlives the run: module state, a class, a function."""
     for option in options_of(base):
-        if isinstance(option, Class | ModuleRef | Func):
+        if isinstance(option, (Class, ModuleRef, Func)):
             return True
-        if isinstance(option, Inst | Container) and option.scope in ("module", "default"):
+        if isinstance(option, (Inst, Container)) and option.scope in ("module", "default"):
             return True
         if isinstance(option, Obj) and option.type in ("threading.local", "types.SimpleNamespace"):
             return True
@@ -250,7 +250,7 @@ def is_shared(base: Value | None) -> bool:
 
 def root_name(node: ast.AST | None) -> str:
     """The variable that a target or receiver begins with."""
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
 

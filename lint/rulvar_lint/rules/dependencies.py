@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.classes import is_data_class
-from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import STEP
-from rulvar_lint.core.freevars import free_names
+from rulvar_lint.core.freevars import free_names_of
+from rulvar_lint.core.nodes import children, walk
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -62,7 +62,7 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
         cause = Cause("RLV404", what, f.place(call.node), (), "warning")
         f.m.report(f, call.node, cause, fix=fix)
         return
-    if isinstance(deps, ast.Starred) or not isinstance(deps, ast.List | ast.Tuple):
+    if isinstance(deps, ast.Starred) or not isinstance(deps, (ast.List, ast.Tuple)):
         covered = _paths(deps)
         if isinstance(deps, ast.Name) and deps.id not in f.env:
             return
@@ -96,7 +96,7 @@ def _dep(f: Frame, path: Path) -> str:
 
 
 def _add_dep(f: Frame, deps: ast.expr, missing: list[tuple[str, ...]]) -> Plan | None:
-    if not isinstance(deps, ast.List | ast.Tuple):
+    if not isinstance(deps, (ast.List, ast.Tuple)):
         return None
     text = ", ".join(_show(path) for path in missing)
     message = f"Add {text} to deps"
@@ -176,7 +176,7 @@ def _function_paths(f: Frame, func: Func, seen: set[ast.AST]) -> set[tuple[str, 
     if node in seen:
         return set()
     seen.add(node)
-    free = set(free_names(node))
+    free = free_names_of(func.decl)
     body: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
     found: set[tuple[str, ...]] = set()
     for part in body:
@@ -208,7 +208,7 @@ _DATA_TYPES: Final = ("builtins.", "datetime.", "uuid.", "pathlib.", "decimal.",
 
 
 def _differs(f: Frame, name: str, value: Value | None) -> bool:
-    if isinstance(value, Ctx | Func | Class | Ext | ModuleRef | LazyImport | Const):
+    if isinstance(value, (Ctx, Func, Class, Ext, ModuleRef, LazyImport, Const)):
         return False
     if isinstance(value, Inst) and not is_data_class(value.decl):
         return False  # a service, which has no place in deps

@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.ancestry import ancestors
-from rulvar_lint.core.decls import mentions, walk
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.freevars import free_names, loop_bound
+from rulvar_lint.core.nodes import mentions, walk
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -55,7 +55,7 @@ def report_eager(f: Frame, call: CtxCall, expr: ast.expr) -> None:
     if label is not None and _is_function(label, call.value("label")) and _is_text(expr, call.value("fn")):
         what = "the label and the function of `ctx.step` have changed places"
         fix = _swap(f, label, expr)
-    elif any(isinstance(node, ast.Call | ast.Await) for node in walk(expr)):
+    elif any(isinstance(node, (ast.Call, ast.Await)) for node in walk(expr)):
         what = f"`{f.segment(expr)}` is called at once instead of being passed as a function"
         fix = _wrap(f, call, expr)
     else:
@@ -75,7 +75,7 @@ def is_eager(f: Frame, expr: ast.expr, fn: Value | None) -> bool:
     if isinstance(expr, _DATA):
         return True
     options = options_of(fn)
-    if any(isinstance(option, Func | Partial | Class | CtxMember) for option in options):
+    if any(isinstance(option, (Func, Partial, Class, CtxMember)) for option in options):
         return False
     if any(isinstance(option, Coro) for option in options):
         return True
@@ -83,7 +83,7 @@ def is_eager(f: Frame, expr: ast.expr, fn: Value | None) -> bool:
         return isinstance(expr, ast.Call) and not any(
             "__call__" in cls.attrs for option in options if isinstance(option, Inst) for cls in [option.decl]
         )
-    if any(isinstance(option, Const | Container) for option in options):
+    if any(isinstance(option, (Const, Container)) for option in options):
         return True
     if not isinstance(expr, ast.Call):
         return False
@@ -124,7 +124,7 @@ def _returns_data(func: Func) -> bool:
 def _quietly(f: Frame, expr: ast.expr) -> Value | None:
     """The value of a name or attribute, without findings."""
     mark = f.m.quiet(f)
-    value = f.ev[expr.__class__](f, expr) if isinstance(expr, ast.Name | ast.Attribute) else None
+    value = f.ev[expr.__class__](f, expr) if isinstance(expr, (ast.Name, ast.Attribute)) else None
     f.m.loud(f, mark)
     return value
 
@@ -132,7 +132,7 @@ def _quietly(f: Frame, expr: ast.expr) -> Value | None:
 def _is_function(expr: ast.expr, value: Value | None) -> bool:
     options = options_of(value)
     return isinstance(expr, ast.Lambda) or (
-        bool(options) and all(isinstance(option, Func | Partial) for option in options)
+        bool(options) and all(isinstance(option, (Func, Partial)) for option in options)
     )
 
 

@@ -74,7 +74,7 @@ def _report(f: Frame, node: ast.AST, what: str, fix: object = None) -> None:
 
 
 def _judge_try(f: Frame, node: ast.AST) -> None:
-    assert isinstance(node, ast.Try | ast.TryStar)
+    assert isinstance(node, (ast.Try, ast.TryStar))
     for handler in node.handlers:
         if handler.type is not None and not _swallows(f, handler.type):
             continue
@@ -133,26 +133,26 @@ def always_raises(body: list[ast.stmt], name: str | None) -> bool:
     for stmt in body:
         if isinstance(stmt, ast.Raise):
             return _reraises(stmt, name)
-        if isinstance(stmt, ast.Return | ast.Break | ast.Continue):
+        if isinstance(stmt, (ast.Return, ast.Break, ast.Continue)):
             return False
         if isinstance(stmt, ast.If):
             if always_raises(stmt.body, name) and always_raises(stmt.orelse, name):
                 return True
             if _leaves(stmt.body, name) or _leaves(stmt.orelse, name):
                 return False
-        elif isinstance(stmt, ast.With | ast.AsyncWith):
+        elif isinstance(stmt, (ast.With, ast.AsyncWith)):
             if always_raises(stmt.body, name):
                 return True
             if _leaves(stmt.body, name):
                 return False
-        elif isinstance(stmt, ast.Try | ast.TryStar):
+        elif isinstance(stmt, (ast.Try, ast.TryStar)):
             if always_raises(stmt.finalbody, name):
                 return True
             if always_raises(stmt.body, name) and all(always_raises(h.body, name) for h in stmt.handlers):
                 return True
             if _leaves(stmt.body, name) or any(_leaves(h.body, name) for h in stmt.handlers):
                 return False
-        elif isinstance(stmt, ast.For | ast.AsyncFor | ast.While):
+        elif isinstance(stmt, (ast.For, ast.AsyncFor, ast.While)):
             if _leaves(stmt.body, name) or _leaves(stmt.orelse, name):
                 return False
         elif isinstance(stmt, ast.Match):
@@ -183,7 +183,7 @@ def _leaves(body: list[ast.stmt], name: str | None) -> bool:
         if isinstance(stmt, ast.Raise):
             return not _reraises(stmt, name)
         for part in ("body", "orelse", "finalbody"):
-            if not isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and _leaves(
+            if not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and _leaves(
                 getattr(stmt, part, []), name
             ):
                 return True
@@ -197,11 +197,11 @@ def _jumps(body: list[ast.stmt], in_loop: bool) -> list[ast.stmt]:
     """The statements in a `finally` block that leave it."""
     found: list[ast.stmt] = []
     for stmt in body:
-        if isinstance(stmt, ast.Return) or (isinstance(stmt, ast.Break | ast.Continue) and not in_loop):
+        if isinstance(stmt, ast.Return) or (isinstance(stmt, (ast.Break, ast.Continue)) and not in_loop):
             found.append(stmt)
-        if isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
-        looped = in_loop or isinstance(stmt, ast.For | ast.AsyncFor | ast.While)
+        looped = in_loop or isinstance(stmt, (ast.For, ast.AsyncFor, ast.While))
         for part in ("body", "orelse", "finalbody"):
             found += _jumps(getattr(stmt, part, []), looped)
         for inner in (*getattr(stmt, "handlers", ()), *getattr(stmt, "cases", ())):
@@ -219,7 +219,7 @@ def _decorators(f: Frame) -> None:
     if not (hints.ctx_parameters(f.m, decl) or decl in f.m.registered or f.journals):
         return
     for node, head in decl.decorators:
-        if isinstance(head, Ext | Obj):
+        if isinstance(head, (Ext, Obj)):
             path = head.path if isinstance(head, Ext) else head.type
             if path.startswith(_RETRIES):
                 cause = Cause(

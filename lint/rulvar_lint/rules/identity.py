@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from rulvar_lint.core.ancestry import ancestors, between, start_of
 from rulvar_lint.core.containers import MUTATORS
-from rulvar_lint.core.decls import children, walk
 from rulvar_lint.core.effects import Cause
-from rulvar_lint.core.freevars import loop_bound, names_in
+from rulvar_lint.core.freevars import known_bound, loop_bound, names_in
 from rulvar_lint.core.identities import canonical, identity_parts
+from rulvar_lint.core.nodes import children, walk
 from rulvar_lint.core.values import (
     Class,
     Func,
@@ -38,11 +38,11 @@ def _calls(f: Frame) -> None:
     if not f.calls:
         return
     calls = list({call.node: call for call in f.calls if call.name in _JUDGED and not call.refused}.values())
-    _duplicates(f, calls)
-    varying: dict[ast.AST, frozenset[str]] = {}
+    if len(calls) > 1:
+        _duplicates(f, calls)
     for call in calls:
         if call.loops:
-            _constant_in_loop(f, call, varying)
+            _constant_in_loop(f, call)
 
 
 def _duplicates(f: Frame, calls: list[CtxCall]) -> None:
@@ -129,11 +129,11 @@ def _same_path(first: list[ast.AST], second: list[ast.AST]) -> bool:
         return True
     a, b = below[-1], other[-1]
     fields = (_branch_of(common, a), _branch_of(common, b))
-    if isinstance(common, ast.If | ast.IfExp) and fields == ("body", "orelse"):
+    if isinstance(common, (ast.If, ast.IfExp)) and fields == ("body", "orelse"):
         return False
     if isinstance(common, ast.Match) and isinstance(a, ast.match_case) and isinstance(b, ast.match_case):
         return False
-    if isinstance(common, ast.Try | ast.TryStar):
+    if isinstance(common, (ast.Try, ast.TryStar)):
         if fields[0] == "handlers" and fields[1] in ("handlers", "orelse"):
             return False
         if fields[1] == "finalbody" or fields == ("body", "handlers"):
@@ -151,7 +151,7 @@ def _leaves_block(node: ast.AST, parent: ast.AST) -> bool:
         block = getattr(parent, name, None)
         if isinstance(block, list) and node in block:
             return any(
-                isinstance(stmt, ast.Return | ast.Raise) for stmt in _until_jump(block[block.index(node) :])
+                isinstance(stmt, (ast.Return, ast.Raise)) for stmt in _until_jump(block[block.index(node) :])
             )
     return False
 
@@ -159,7 +159,7 @@ def _leaves_block(node: ast.AST, parent: ast.AST) -> bool:
 def _until_jump(block: list[ast.stmt]) -> list[ast.stmt]:
     found: list[ast.stmt] = []
     for stmt in block:
-        if isinstance(stmt, ast.Break | ast.Continue):
+        if isinstance(stmt, (ast.Break, ast.Continue)):
             break
         found.append(stmt)
     return found
@@ -171,7 +171,7 @@ def _leaves_between(common: ast.AST, a: ast.AST, b: ast.AST) -> bool:
         if isinstance(block, list) and a in block:
             end = block.index(b) if b in block else len(block)
             return any(
-                isinstance(stmt, ast.Return | ast.Raise | ast.Break | ast.Continue)
+                isinstance(stmt, (ast.Return, ast.Raise, ast.Break, ast.Continue))
                 for stmt in block[block.index(a) : end]
             )
     return False
@@ -187,7 +187,7 @@ def _changes(node: ast.AST) -> set[str] | frozenset[str]:
         if func.__class__ is ast.Attribute and func.attr in MUTATORS:
             return names_in(func.value)
         return _NONE
-    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         return {n.id for target in targets for n in walk(target) if isinstance(n, ast.Name)}
     return _NONE
@@ -207,7 +207,7 @@ def _volatile(node: ast.AST) -> bool:
                     return True
             elif isinstance(func, ast.Name) and func.id in ("next", "anext", "input"):
                 return True
-        elif isinstance(inner, ast.Await | ast.NamedExpr):
+        elif isinstance(inner, (ast.Await, ast.NamedExpr)):
             return True
     return False
 
@@ -230,16 +230,15 @@ round abs bool isoformat model_dump asdict""")
 _HARMLESS: Final = _JUDGED | _PURE | {"log", "parallel", "pipeline"}
 
 
-def _constant_in_loop(f: Frame, call: CtxCall, varying: dict[ast.AST, frozenset[str]]) -> None:
+def _constant_in_loop(f: Frame, call: CtxCall) -> None:
     loop = call.loops[-1]
     parts = identity_parts(call)
-    if parts is None or not parts or _runs_once(loop, call.node):
+    if parts is None or not parts:
         return
     used = {name for _, node in parts for name in names_in(node)}
-    bound = varying.get(loop)
-    if bound is None:
-        bound = varying[loop] = loop_bound(loop)
-    if used & bound or (used and used & _mutated_in(loop)):
+    if used & known_bound(f.module.bounds, loop) or (used and used & _mutated_in(loop)):
+        return
+    if _runs_once(loop, call.node):
         return
     if any(_volatile(node) or _calls_unknown(f, node) for _, node in parts):
         return
@@ -265,13 +264,13 @@ def _vary(call: CtxCall, loop: ast.AST) -> Plan | None:
 
 
 def _loop_variable(loop: ast.AST) -> str | None:
-    if isinstance(loop, ast.For | ast.AsyncFor):
+    if isinstance(loop, (ast.For, ast.AsyncFor)):
         target: ast.expr = loop.target
     elif isinstance(loop, _COMPREHENSIONS):
         target = loop.generators[-1].target
     else:
         return None
-    while isinstance(target, ast.Tuple | ast.List) and target.elts:
+    while isinstance(target, (ast.Tuple, ast.List)) and target.elts:
         target = target.elts[0]
     return target.id if isinstance(target, ast.Name) else None
 
@@ -286,7 +285,7 @@ def _calls_unknown(f: Frame, node: ast.AST) -> bool:
                 continue
             if isinstance(func, ast.Name):
                 value = f.env.get(func.id) or f.m.static_global(f.module, func.id)
-                if isinstance(value, Func | Class):
+                if isinstance(value, (Func, Class)):
                     continue
             return True
     return False
@@ -319,7 +318,7 @@ def _mutated_in(loop: ast.AST) -> set[str]:
 
 
 def _receiver(node: ast.AST) -> set[str]:
-    while isinstance(node, ast.Attribute | ast.Subscript):
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return {node.id} if isinstance(node, ast.Name) else set()
 
@@ -338,19 +337,19 @@ def _runs_once(loop: ast.AST, call: ast.AST) -> bool:
         block = next((b for b in _blocks(node) if any(_contains(stmt, call) for stmt in b)), None)
         if block is None:
             body = node.body if node is loop and isinstance(node, ast.While) else []
-            return any(isinstance(stmt, ast.Return | ast.Raise | ast.Break) for stmt in body) and not any(
+            return any(isinstance(stmt, (ast.Return, ast.Raise, ast.Break)) for stmt in body) and not any(
                 isinstance(inner, ast.Continue) for stmt in body for inner in walk(stmt)
             )
         index = next(i for i, stmt in enumerate(block) if _contains(stmt, call))
-        if isinstance(block[index], ast.Return | ast.Raise):
+        if isinstance(block[index], (ast.Return, ast.Raise)):
             return True
         for stmt in block[index + 1 :]:
-            if isinstance(stmt, ast.Return | ast.Raise | ast.Break):
+            if isinstance(stmt, (ast.Return, ast.Raise, ast.Break)):
                 return True
             if any(isinstance(inner, ast.Continue) for inner in walk(stmt)):
                 return False
         node = block[index]
-        if isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.Try | ast.TryStar):
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar)):
             return False
 
 

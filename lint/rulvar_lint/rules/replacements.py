@@ -140,7 +140,7 @@ def _log(f: Frame, node: ast.Call, level: str, message: ast.expr, rest: list[ast
         is_mapping = isinstance(message, ast.Constant) and "%(" in str(message.value)
         given = str(texts[1]) if is_mapping else f"({', '.join(map(str, texts[1:]))},)"
         said = f"{said} % {given}"
-    elif not isinstance(message, ast.Constant | ast.JoinedStr):
+    elif not isinstance(message, (ast.Constant, ast.JoinedStr)):
         said = f"str({said})"
     finding.fix = ("unsafe", "Use `ctx.log`", [(node, f'{name}.log("{level}", {said})')], "replace")
 

@@ -121,7 +121,7 @@ def _defaults(f: Frame) -> None:
     decl = f.decl
     if decl is None or (f.outer is not None and f.outer.mode == REGION):
         return
-    for param in decl.params:
+    for param in decl.params if decl.defaults else ():
         cause = captured(decl.defaults.get(param.name))
         if cause is not None and param.default is not None:
             what = f"the default of `{param.name}` was computed at import: {cause.what}"

@@ -172,7 +172,7 @@ def _unserialisable(value: Value, returns: bool, seen: set[Value]) -> str | None
         return _ITERATORS.get(value.kind) or _inner(value.items or [value.elem], returns, seen)
     if isinstance(value, Container):
         return _inner([*getattr(value, "entries", {}).values(), value.elem], returns, seen)
-    if isinstance(value, Func | Partial):
+    if isinstance(value, (Func, Partial)):
         return "a function"
     if isinstance(value, Const) and isinstance(value.value, bytes):
         return None if returns else "bytes"
@@ -220,7 +220,7 @@ def _lost(f: Frame, node: ast.AST, what: str) -> None:
 
 
 def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
-    if _in_step(f) and isinstance(receiver, Container | Union | Unknown) and is_outer(f, receiver):
+    if _in_step(f) and isinstance(receiver, (Container, Union, Unknown)) and is_outer(f, receiver):
         _lost(f, node, f"`{method}` on outer data")
 
 

@@ -107,7 +107,7 @@ def _default_repr(f: Frame, node: ast.AST, value: Value) -> None:
 def _identity(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     value = args.pos[0] if args.pos else None
     if ext.path == "builtins.hash":
-        if isinstance(value, Const) and isinstance(value.value, int | float | bool):
+        if isinstance(value, Const) and isinstance(value.value, (int, float, bool)):
             return
         if isinstance(value, Obj) and value.type in ("builtins.int", "builtins.float"):
             return
@@ -169,8 +169,9 @@ def _dumps(f: Frame, node: ast.AST, ext: Ext, args: Args, value: Value) -> Value
 def _unsorted(f: Frame, call: CtxCall) -> None:
     if f.mode != REGION:
         return
-    for value in call.args.values():
-        _report_unsorted(f, value, set())
+    if f.m.unsorted:
+        for value in call.args.values():
+            _report_unsorted(f, value, set())
 
 
 def _report_unsorted(f: Frame, value: Value | None, seen: set[Value]) -> None:

@@ -138,7 +138,7 @@ def _bound_in(loop: Loop, name: str) -> bool:
 
 
 def _root(node: ast.AST | None) -> str:
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
 

@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.ancestry import ancestors
-from rulvar_lint.core.decls import walk
 from rulvar_lint.core.freevars import loop_bound, names_in
+from rulvar_lint.core.nodes import walk
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def offer(finding: Finding) -> Plan | None:
     inner = target.value if isinstance(target, ast.Await) else target
     text = finding.module.source.segment(inner)
     if text is None or any(
-        isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr) for node in walk(inner)
+        isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)) for node in walk(inner)
     ):
         return None
     label = _label(inner)
@@ -72,15 +72,15 @@ def _whole(finding: Finding, chain: list[ast.AST]) -> ast.expr | None:
     if _is_raw(found, finding.cause.code):
         return None
     above = chain[at + 1] if at + 1 < len(chain) else None
-    if isinstance(above, ast.withitem | ast.AsyncFor) or not isinstance(found, ast.expr):
+    if isinstance(above, (ast.withitem, ast.AsyncFor)) or not isinstance(found, ast.expr):
         return None
-    if isinstance(above, ast.Subscript | ast.Attribute | ast.Delete):
+    if isinstance(above, (ast.Subscript, ast.Attribute, ast.Delete)):
         return None  # it is written to
     return found
 
 
 def _applies(parent: ast.AST, node: ast.AST) -> bool:
-    if isinstance(parent, ast.Attribute | ast.Subscript):
+    if isinstance(parent, (ast.Attribute, ast.Subscript)):
         return parent.value is node and isinstance(parent.ctx, ast.Load)
     return isinstance(parent, ast.Call) and parent.func is node
 
@@ -107,7 +107,7 @@ def _name(node: ast.AST) -> str:
 def _label(node: ast.AST) -> str:
     """A label after the outermost function or attribute that has a telling name."""
     current: ast.AST = node
-    while isinstance(current, ast.Call | ast.Subscript | ast.Await):
+    while isinstance(current, (ast.Call, ast.Subscript, ast.Await)):
         current = current.func if isinstance(current, ast.Call) else current.value
     return _name(current).strip("_").replace("_", "-").lower() or "read"
 
@@ -115,7 +115,7 @@ def _label(node: ast.AST) -> str:
 def _loop_variables(chain: list[ast.AST]) -> list[str]:
     """The variable of the innermost loop, which tells its iterations apart."""
     for node in chain:
-        if isinstance(node, ast.For | ast.AsyncFor):
+        if isinstance(node, (ast.For, ast.AsyncFor)):
             return [node.target.id] if isinstance(node.target, ast.Name) else []
     return []
 

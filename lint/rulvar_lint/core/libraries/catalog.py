@@ -169,11 +169,10 @@ class Catalog:
 
 def canonical(path: str) -> str:
     """The name under which the table knows `path`."""
-    for table in (stdlib.ALIASES, third_party_types.ALIASES):
-        found = table.get(path)
-        if found is not None:
-            return found
-    return path
+    return _ALIASES.get(path, path)
+
+
+_ALIASES: Final = {**third_party_types.ALIASES, **stdlib.ALIASES}
 
 
 # Packages whose awaitables and calls are known to be harmless to replay.
