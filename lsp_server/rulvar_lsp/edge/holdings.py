@@ -21,7 +21,10 @@ async def holdings(bench: Workbench) -> dict[str, int]:
     protocol, session = bench.protocol, bench.session
     inbox = protocol.inbox
     looked = await bench.analyst.held()
+    gc.unfreeze()  # what was left out of collections counts too
     gc.collect()
+    objects = len(gc.get_objects())
+    gc.freeze()
     return {
         "documents": len(session.documents),
         "requests": protocol.running - 1,  # this one left out
@@ -37,7 +40,7 @@ async def holdings(bench: Workbench) -> dict[str, int]:
         "tasks": len(asyncio.all_tasks()),
         "threads": threading.active_count(),
         "files": _open_files(),
-        "objects": len(gc.get_objects()),
+        "objects": objects,
     }
 
 

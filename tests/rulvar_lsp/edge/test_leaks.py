@@ -45,6 +45,8 @@ class Storm:
         rare = (self.tell, self.write, self.save, self.resolve, self.explain, self.configure)
         for _ in range(times):
             self.dice.choice(deeds if self.dice.random() < 0.85 else rare)()
+            if self.dice.random() < 0.05:  # else all of it is read before the first look begins
+                time.sleep(0.02)
 
     def any_uri(self) -> str:
         return self.client.uri(self.dice.choice(FILES))
