@@ -313,19 +313,7 @@ def measure(name: str, command: list[str], lines: int, runs: int, files: int = 0
                 session.server.stop()
             for key, value in row.items() if run else ():  # the first run warms the caches
                 values[key].append(value)
-    order = (
-        "init",
-        "cpu init",
-        "open",
-        "cpu open",
-        "edit",
-        "cpu edit",
-        "lens",
-        "hint",
-        "action",
-        "hover",
-        "MiB",
-    )
+    order = "init,cpu init,open,cpu open,edit,cpu edit,lens,hint,action,hover,MiB".split(",")
     cells = "  ".join(f"{key} {show(values[key])}" for key in order if values[key])
     print(f"{name}, {text.count(chr(10))} lines{f', {files} files' if files else ''}: {cells}", flush=True)
 
