@@ -313,7 +313,8 @@ def measure(name: str, command: list[str], lines: int, runs: int, files: int = 0
                 session.server.stop()
             for key, value in row.items() if run else ():  # the first run warms the caches
                 values[key].append(value)
-    order = "init,cpu init,open,cpu open,edit,cpu edit,lens,hint,action,hover,MiB".split(",")
+    life = ("init", "cpu init", "open", "cpu open", "edit", "cpu edit")
+    order = (*life, "lens", "hint", "action", "hover", "MiB")
     cells = "  ".join(f"{key} {show(values[key])}" for key in order if values[key])
     print(f"{name}, {text.count(chr(10))} lines{f', {files} files' if files else ''}: {cells}", flush=True)
 
