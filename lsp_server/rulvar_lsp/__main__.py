@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("rulvar-lsp needs an extra: pip install 'rulvar[lsp]'", file=sys.stderr)
         return MISSING_EXTRA
     gc.disable()  # start-up makes a great many things and drops none; `serve` switches it on again
+    from rulvar_lsp.edge.logs import BackgroundLog
     from rulvar_lsp.edge.transport import accept_client, claim_stdout
 
     reader, writer = sys.stdin.buffer, claim_stdout()
@@ -62,10 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"rulvar-lsp: --tcp: {error}", file=sys.stderr)
             return USAGE
     logging.basicConfig(
-        stream=sys.stderr,
+        handlers=[BackgroundLog(sys.stderr)],
         level=level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    logging.captureWarnings(True)
     from rulvar_lsp.edge.server import leave_now, run
 
     code = 1

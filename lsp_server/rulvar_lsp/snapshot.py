@@ -95,6 +95,10 @@ class Recorded:
     noticed_in: Mapping[str, tuple[tuple[RecordedTest, Warned], ...]] = field(default_factory=dict)
     revision: int = 0
 
+    def tells_of(self, path: str) -> bool:
+        """Say whether a report says anything about a source file."""
+        return path in self.calls_in or path in self.tests_in or path in self.noticed_in
+
     @classmethod
     def of(
         cls,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -127,8 +128,6 @@ class Text:
 
     def place(self, offset: int) -> tuple[int, int]:
         """Return (line, column) of an offset, clamped; inside a CRLF it is the end of the line."""
-        from bisect import bisect_right
-
         offset = max(0, min(offset, len(self.source)))
         line = bisect_right(self._starts, offset) - 1
         return line, min(offset, self._ends[line]) - self._starts[line]
@@ -148,11 +147,60 @@ class Text:
         a, b = min(a, b), max(a, b)
         return Text(self.source[:a] + new + self.source[b:])
 
+    def _has(self, line: int, column: int) -> bool:
+        starts = self._starts
+        return 0 <= line < len(starts) and 0 <= column <= self._ends[line] - starts[line]
+
     def clamp(self, span: Span) -> Span:
         """Return the span cut down to what exists in this text."""
+        ordered = (span.line, span.column) <= (span.end_line, span.end_column)
+        if ordered and self._has(span.line, span.column) and self._has(span.end_line, span.end_column):
+            return span
         start = self.place(self.offset(span.line, span.column))
         end = self.place(self.offset(span.end_line, span.end_column))
         return Span(*start, *max(start, end))
+
+
+class LineEditor:
+    """A text under many changes: each costs what the lines that it touches cost, not the whole text."""
+
+    def __init__(self, text: Text) -> None:
+        self._lines = _split(text.source)  # with their line breaks
+
+    def replace(self, span: Span, new: str, encoding: Encoding) -> None:
+        """Replace a span, whose columns are in units of the client; like `Text.splice` of what was typed so far."""
+        lines = self._lines
+        start, end = sorted(
+            (
+                self._place(span.line, span.column, encoding),
+                self._place(span.end_line, span.end_column, encoding),
+            )
+        )
+        # the lines around belong to it: a CR before and an LF after may become one line break
+        first, last = max(start[0] - 1, 0), min(end[0] + 1, len(lines) - 1)
+        before = "".join(lines[first : start[0]]) + lines[start[0]][: start[1]]
+        after = lines[end[0]][end[1] :] + "".join(lines[end[0] + 1 : last + 1])
+        pieces = _split(before + new + after)
+        if last < len(lines) - 1:
+            pieces.pop()  # the empty piece after the last line break
+        lines[first : last + 1] = pieces
+
+    def _place(self, line: int, units: int, encoding: Encoding) -> tuple[int, int]:
+        if line < 0:
+            return 0, 0
+        if line >= len(self._lines):
+            return len(self._lines) - 1, len(self._lines[-1])
+        return line, decoded_column(self._lines[line].rstrip("\r\n"), units, encoding)
+
+    def text(self) -> Text:
+        """The text as it is now."""
+        return Text("".join(self._lines))
+
+
+def _split(source: str) -> list[str]:
+    """The lines with their breaks, and what follows the last one."""
+    ends = [match.end() for match in _LINE_BREAK.finditer(source)]
+    return [source[a:b] for a, b in zip([0, *ends], [*ends, len(source)], strict=True)]
 
 
 def lines_digest(lines: Iterable[str]) -> str:

@@ -62,6 +62,7 @@ class LspClient:
         self.root = root
         self.log = log
         self.settings: Any = None
+        self.offered: dict[str, Any] = {}  # the server's capabilities
         self.choice: str | None = None  # the button that is pressed when the server asks
         self.seen: list[dict[str, Any]] = []
         self.silent: set[str] = set()  # methods of the server that are not answered
@@ -205,6 +206,7 @@ class LspClient:
                 "initializationOptions": options,
             },
         )
+        self.offered = result["capabilities"]
         self.notify("initialized")
         return result
 

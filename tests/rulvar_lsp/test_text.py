@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rulvar_lsp.text import ENCODINGS, Encoding, Span, Text, encoded_length, lines_digest
+from rulvar_lsp.text import ENCODINGS, Encoding, LineEditor, Span, Text, encoded_length, lines_digest
 
 PIECES = st.sampled_from(
     [
@@ -129,3 +129,23 @@ def test_a_long_line_is_measured_without_walking_it() -> None:
 def test_the_digest_of_lines_does_not_see_the_indentation(indent: str) -> None:
     expected = hashlib.sha256(b"a(\nb)").hexdigest()[:16]
     assert lines_digest([f"{indent}a(  ", f"{indent}{indent}b)"]) == expected
+
+
+SPANS = st.tuples(*[st.integers(-2, 12)] * 4).map(lambda numbers: Span(*numbers))
+
+
+@given(SOURCES, st.lists(st.tuples(SPANS, SOURCES), max_size=6), st.sampled_from(ENCODINGS))
+def test_many_changes_at_once_give_what_one_after_the_other_gives(
+    source: str, changes: list[tuple[Span, str]], encoding: Encoding
+) -> None:
+    editor, text = LineEditor(Text(source)), Text(source)
+    for span, new in changes:
+        editor.replace(span, new, encoding)
+        columns = Span(
+            span.line,
+            text.column_from(span.line, span.column, encoding),
+            span.end_line,
+            text.column_from(span.end_line, span.end_column, encoding),
+        )
+        text = text.splice(columns, new)
+        assert editor.text() == text

@@ -1,7 +1,8 @@
 import { execFile } from "node:child_process";
+import { homedir } from "node:os";
 import * as vscode from "vscode";
 import { LanguageClient, State, Trace, type LanguageClientOptions } from "vscode-languageclient/node";
-import { launches, sameLaunch, type Launch } from "./core/launch";
+import { launches, notFound, sameLaunch, type Launch } from "./core/launch";
 import { RestartQueue } from "./core/restartQueue";
 import { selectedInterpreter } from "./python";
 import { launchSettings } from "./settings";
@@ -72,7 +73,7 @@ export class Server implements vscode.Disposable {
   private async start(): Promise<void> {
     const launch = await this.choose();
     this.launched = launch;
-    if (!launch) throw new Error('no Python with rulvar was found: pip install "rulvar[lsp]", or set rulvar.interpreter');
+    if (!launch) throw new Error(notFound(vscode.workspace.isTrusted));
     this.log.info(`starting ${[launch.command, ...launch.args].join(" ")}`);
     const client = new LanguageClient("rulvar", "rulvar", { command: launch.command, args: [...launch.args] }, this.options());
     client.onDidChangeState(({ newState }) => {
@@ -126,6 +127,7 @@ export class Server implements vscode.Disposable {
       trusted,
       selected: trusted ? await selectedInterpreter(folders[0]?.uri) : undefined,
       folders: folders.map((folder) => folder.uri.fsPath),
+      home: homedir(),
       platform: process.platform,
     });
     if (candidates.length === 1) return candidates[0];

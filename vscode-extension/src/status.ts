@@ -31,9 +31,13 @@ export class Status implements vscode.Disposable {
     this.item.detail = detail;
     this.item.severity = severity;
     this.item.busy = busy;
-    this.item.command =
-      severity === vscode.LanguageStatusSeverity.Error
+    const failed = severity === vscode.LanguageStatusSeverity.Error;
+    if (failed && !vscode.workspace.isTrusted) {
+      this.item.command = { title: "Manage Trust", command: "workbench.trust.manage" };
+    } else {
+      this.item.command = failed
         ? { title: "Show Log", command: "rulvar.showLogs" }
         : { title: "Restart", command: "rulvar.restart" };
+    }
   }
 }

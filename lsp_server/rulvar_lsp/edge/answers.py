@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types as lsp
 
 from rulvar_lsp.edge.documents import current, is_cassette_file, modified, view_of
-from rulvar_lsp.edge.uris import path_to_uri
+from rulvar_lsp.edge.uris import path_to_uri, uri_key
 from rulvar_lsp.features import code_actions as actions
 from rulvar_lsp.features.action_kinds import FIX_ALL
 from rulvar_lsp.features.cassette import Link, cassette_links, row_markdown, served_rows
@@ -43,12 +43,21 @@ class Answers:
         self._outlines: dict[str, tuple[Document, tuple[Block, ...]]] = {}
         self._machine_texts: dict[str, tuple[Text, tuple[Machine, ...]]] = {}
 
+    def held(self) -> dict[str, int]:
+        """How much is remembered."""
+        return {"outlines": len(self._outlines), "machines": len(self._machine_texts)}
+
+    def closed(self, document: Document) -> None:
+        """A document was closed: forget what stood in it."""
+        self._outlines.pop(uri_key(document.uri), None)
+        self._machine_texts.pop(uri_key(document.uri), None)
+
     def _outline(self, document: Document) -> tuple[Block, ...]:
         """The blocks of a document; of the last few documents they are remembered."""
-        known = self._outlines.pop(document.uri, None)
+        known = self._outlines.pop(uri_key(document.uri), None)
         if known is None or known[0] is not document:
             known = (document, blocks(document.text))
-        self._outlines[document.uri] = known
+        self._outlines[uri_key(document.uri)] = known
         if len(self._outlines) > MOST_OUTLINES:
             del self._outlines[next(iter(self._outlines))]
         return known[1]
@@ -116,11 +125,11 @@ class Answers:
         """The machines of the last text of the document that parsed; of a few documents remembered."""
         from rulvar_lsp.features.machines import machines
 
-        known = self._machine_texts.pop(document.uri, None)
+        known = self._machine_texts.pop(uri_key(document.uri), None)
         if known is None or known[0] is not document.text:
             fresh = machines(document.text)
             known = (document.text, fresh if fresh is not None else known[1] if known else ())
-        self._machine_texts[document.uri] = known
+        self._machine_texts[uri_key(document.uri)] = known
         if len(self._machine_texts) > MOST_OUTLINES:
             del self._machine_texts[next(iter(self._machine_texts))]
         return known[1]

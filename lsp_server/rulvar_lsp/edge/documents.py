@@ -37,6 +37,10 @@ class DocumentSync:
         self._last_seconds: dict[str, float] = {}
         self._others: asyncio.Task[None] | None = None
 
+    def held(self) -> dict[str, int]:
+        """How much is remembered."""
+        return {"publishing": len(self._publishing), "seconds": len(self._last_seconds)}
+
     # -- notifications --------------------------------------------------------------------------
     def did_open(self, params: lsp.DidOpenTextDocumentParams) -> None:
         """Open a document."""
@@ -74,52 +78,56 @@ class DocumentSync:
             task.cancel()
         self._last_seconds.pop(key, None)
         self._bench.analyst.closed(document)
+        self._bench.answers.closed(document)
         self._bench.workspace_check.soon()
         if not self._bench.session.client.pulls_diagnostics:
             self.send(document.uri, None, [])
-            self._publish_others(None)
+            self._publish_others(None, _OTHERS_DELAY_SECONDS)
 
     # -- push -----------------------------------------------------------------------------------
-    def publish(self, document: Document, *, others: bool = True) -> None:
-        """Push the document's diagnostics soon; a newer text replaces this one."""
+    def publish(self, document: Document) -> None:
+        """Push the document's diagnostics soon, then those of the others; a newer text replaces this one."""
         if self._bench.session.client.pulls_diagnostics or not is_analysed(document):
             return
         key = uri_key(document.uri)
+        in_burst = False
         if (task := self._publishing.get(key)) is not None:
+            in_burst = not task.done()
             task.cancel()
-        work = self._publish(document, others)
+        work = self._publish(document, in_burst)
         self._publishing[key] = self._bench.protocol.spawn(work, "diagnostics")
 
-    async def _publish(self, document: Document, others: bool) -> None:
-        loop = asyncio.get_running_loop()
-        key = uri_key(document.uri)
-        last = self._last_seconds.get(key, 0.0)
-        if last > _SLOW_SECONDS:  # a big file: let a burst of typing pass
+    async def _publish(self, document: Document, in_burst: bool) -> None:
+        last = self._last_seconds.get(uri_key(document.uri), 0.0)
+        if in_burst and last > _SLOW_SECONDS:  # a big file: let the typing pass
             await asyncio.sleep(min(last, _MOST_DEBOUNCE_SECONDS))
+        await self._push(document)
+        self._publish_others(document, _OTHERS_DELAY_SECONDS)
+
+    async def _push(self, document: Document) -> None:
         await self._bench.know_reports(document)
-        started = loop.time()
         try:
             view = await self._bench.analyst.view(document, fresh=True)
         except Superseded:
             return
-        self._last_seconds[key] = loop.time() - started
+        self._last_seconds[uri_key(document.uri)] = view.analysis.seconds
         self._bench.show_configuration_faults()
         if self._bench.session.document(document.uri) is document:
             self.send(document.uri, document.version, self.shown(view))
-            if others:
-                self._publish_others(document)
 
-    def _publish_others(self, edited: Document | None) -> None:
+    def _publish_others(self, edited: Document | None, delay: float) -> None:
         """What was found in other open files may have changed with this one."""
         if self._others is not None:
             self._others.cancel()
-        self._others = self._bench.protocol.spawn(self._push_others(edited), "diagnostics")
+        self._others = self._bench.protocol.spawn(self._push_others(edited, delay), "diagnostics")
 
-    async def _push_others(self, edited: Document | None) -> None:
-        await asyncio.sleep(_OTHERS_DELAY_SECONDS)
-        for document in self._bench.session.documents:
-            if edited is None or document.uri != edited.uri:
-                self.publish(document, others=False)
+    async def _push_others(self, edited: Document | None, delay: float) -> None:
+        """One after the other: the look at what is typed meanwhile waits for one of them at most."""
+        await asyncio.sleep(delay)
+        for uri in [document.uri for document in self._bench.session.documents]:
+            document = self._bench.session.document(uri)
+            if document is not None and is_analysed(document) and (edited is None or uri != edited.uri):
+                await self._push(document)
 
     def shown(self, view: View) -> list[lsp.Diagnostic]:
         """The diagnostics of a view that the settings let through."""
@@ -161,8 +169,7 @@ class DocumentSync:
         if self._bench.session.client.pulls_diagnostics:
             self._bench.refresh(lsp.WORKSPACE_DIAGNOSTIC_REFRESH)
         else:
-            for document in self._bench.session.documents:
-                self.publish(document, others=False)
+            self._publish_others(None, 0.0)
 
 
 def is_analysed(document: Document) -> bool:

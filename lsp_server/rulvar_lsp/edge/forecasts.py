@@ -1,30 +1,18 @@
-"""Static calls compared with the cassettes that their tests name. Nothing of the project is run or imported.
-
-The tests of a module are the test files that import it; the cassettes they name stand in their text and in the
-conftest files above them, or are those of the `cassette` fixture.
-"""
+"""Static calls compared with the cassettes that their tests name. Nothing of the project is run or imported."""
 
 from __future__ import annotations
 
 import ast
-import contextlib
-import os
-import re
-import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rulvar_lsp.edge.uris import path_to_uri
-from rulvar_lsp.features.cassette import cassette_links
+from rulvar_lsp.edge.surroundings import Stamp, Surroundings, TestFiles, stamp_of
 from rulvar_lsp.features.forecast import Forecast
-from rulvar_lsp.features.outline import is_test_file
 from rulvar_lsp.features.static_request import (
     ModuleStrings,
     StaticRequest,
     call_source,
-    imports_module,
-    routed_models,
     static_request,
 )
 from rulvar_lsp.snapshot import Document
@@ -34,39 +22,16 @@ if TYPE_CHECKING:
     from rulvar.testing.cassette import Cassette
     from rulvar_lsp.features.sites import StaticCall
 
-_LOOK_SECONDS = 2.0
-_MOST_FILES = 20_000
 _MOST_ANSWERS = 1_000
 _NOWHERE = Span(0, 0, 0, 0)
 _MOST_BYTES = 32 * 1024 * 1024
-_SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", "build", "dist"})
-CONFTEST = "conftest.py"
-_MARKED = re.compile(r"""\brulvar_cassette\(\s*(?:name\s*=\s*)?["']([^"'\r\n]+)["']""")
-
-Stamp = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the tests of a module say: the cassettes that they name, and the models that they route calls to."""
-
-    cassettes: tuple[str, ...] = ()
-    models: frozenset[str] = frozenset()
-    tests: str = ""  # the text of the test files
-
-    def mention(self, name: str) -> bool:
-        """Say whether a test file has a word."""
-        return bool(name) and re.search(rf"\b{re.escape(name)}\b", self.tests) is not None
 
 
 class Forecaster:
     """Forecasts of a project's calls. Belongs to the worker thread."""
 
     def __init__(self) -> None:
-        self._tests: dict[
-            str, tuple[float, tuple[str, ...]]
-        ] = {}  # root -> when to look again, test files, conftests
-        self._texts: dict[str, tuple[Stamp, str]] = {}
+        self._tests = TestFiles()
         self._tapes: dict[str, tuple[Stamp, Cassette | None]] = {}
         self._answers: dict[Hashable, tuple[Sequence[Cassette], Forecast | None]] = {}
 
@@ -78,7 +43,7 @@ class Forecaster:
         if not wanted or document.path is None:
             return ()
         buffers = {d.path: d.text.source for d in opened if d.path is not None}
-        around = self._surroundings(document.path, root, lambda path: buffers.get(path) or self._text(path))
+        around = self._tests.around(document.path, root, buffers)
         tapes = [tape for path in around.cassettes if (tape := self._tape(path)) is not None]
         if not tapes:
             return ()
@@ -101,12 +66,14 @@ class Forecaster:
         found = self._answers[key][1]
         return replace(found, span=call.span) if found is not None else None
 
-    def changed(self) -> bool:
-        """Forget the cassettes that were written, made or deleted since; says whether there was one."""
-        gone = [path for path, (stamp, _) in self._tapes.items() if _stamp(path) != stamp]
+    def changed(self, certain: bool = False) -> bool:
+        """Forget the cassettes that were written or deleted since; says whether there was one, or `certain`."""
+        gone = [path for path, (stamp, _) in self._tapes.items() if stamp_of(path) != stamp]
         for path in gone:
             del self._tapes[path]
-        return bool(gone)
+        if gone or certain:
+            self._tests.look_again()
+        return bool(gone) or certain
 
     @staticmethod
     def _static(text: Text, calls: Sequence[StaticCall]) -> list[tuple[StaticCall, StaticRequest]]:
@@ -117,105 +84,13 @@ class Forecaster:
         pairs = [(call, static_request(call_source(text, call.span), strings)) for call in agents]
         return [(call, request) for call, request in pairs if request is not None]
 
-    # -- files ----------------------------------------------------------------------------------
-    def _surroundings(self, path: str, root: str, read: Callable[[str], str]) -> Surroundings:
-        stem = os.path.splitext(os.path.basename(path))[0]
-        if stem == "__init__":
-            stem = os.path.basename(os.path.dirname(path))
-        files = self._test_files(root)
-        tests = [f for f in files if f == path or (is_test_file(f) and imports_module(read(f), stem))]
-        if is_test_file(path) and path not in tests:
-            tests.append(path)
-        folders = {os.path.dirname(test) for test in tests}
-        above = [
-            f for f in files if os.path.basename(f) == CONFTEST and _is_above(os.path.dirname(f), folders)
-        ]
-        cassettes: dict[str, None] = {}
-        models: set[str] = set()
-        for source in (*tests, *above):
-            text = Text(read(source))
-            models |= routed_models(text.source)
-            place = Document(path_to_uri(source), source, None, text)
-            cassettes |= {link.path: None for link in cassette_links(place, [root], {}, os.path.isfile)}
-            if is_test_file(source):
-                cassettes |= dict.fromkeys(_of_fixture(source, text.source))
-        return Surroundings(tuple(cassettes), frozenset(models), "\n".join(read(test) for test in tests))
-
-    def _test_files(self, root: str) -> tuple[str, ...]:
-        again, files = self._tests.get(root, (0.0, ()))
-        began = time.monotonic()
-        if began >= again:
-            files = tuple(_walk(root))
-            now = time.monotonic()
-            # a project that takes long to look through is looked through less often
-            self._tests[root] = (now + max(_LOOK_SECONDS, 50 * (now - began)), files)
-        return files
-
-    def _text(self, path: str) -> str:
-        stamp = _stamp(path)
-        known = self._texts.get(path)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        try:
-            with open(path, encoding="utf-8", newline="") as file:
-                text = file.read(_MOST_BYTES)
-        except (OSError, ValueError):
-            text = ""
-        self._texts[path] = (stamp, text)
-        return text
-
     def _tape(self, path: str) -> Cassette | None:
         """A cassette, None for one that cannot be used (it has diagnostics of its own)."""
-        stamp = _stamp(path)
+        stamp = stamp_of(path)
         known = self._tapes.get(path)
         if known is None or known[0] != stamp:
             known = self._tapes[path] = (stamp, _read_tape(path) if stamp[1] <= _MOST_BYTES else None)
         return known[1]
-
-
-def _walk(root: str) -> Iterable[str]:
-    """The test files and conftests below a root; environments, caches and hidden folders are left out."""
-    seen = 0
-    waiting = [root]
-    while waiting and seen < _MOST_FILES:
-        try:
-            with os.scandir(waiting.pop()) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
-        except OSError:
-            continue
-        seen += len(entries)
-        if any(entry.name == "pyvenv.cfg" for entry in entries):
-            continue
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                if not entry.name.startswith(".") and entry.name not in _SKIPPED:
-                    waiting.append(entry.path)
-            elif entry.name == CONFTEST or is_test_file(entry.name):
-                yield entry.path
-
-
-def _is_above(folder: str, folders: Iterable[str]) -> bool:
-    return any(one == folder or one.startswith(folder.rstrip("/") + "/") for one in folders)
-
-
-def _of_fixture(test_file: str, source: str) -> list[str]:
-    """The cassettes of the `cassette` fixture: those that markers name, and those of the file's own folder."""
-    folder = os.path.join(os.path.dirname(test_file), "cassettes")
-    named = [
-        os.path.join(folder, re.sub(r"(?:\.jsonl)?$", ".jsonl", name)) for name in _MARKED.findall(source)
-    ]
-    own = os.path.join(folder, os.path.splitext(os.path.basename(test_file))[0])
-    with contextlib.suppress(OSError):
-        named += sorted(os.path.join(own, name) for name in os.listdir(own) if name.endswith(".jsonl"))
-    return [path for path in named if os.path.isfile(path)]
-
-
-def _stamp(path: str) -> Stamp:
-    try:
-        stat = os.stat(path)
-    except OSError:
-        return (0, 0)
-    return (stat.st_mtime_ns, stat.st_size)
 
 
 def _read_tape(path: str) -> Cassette | None:

@@ -1,11 +1,15 @@
-"""Log records for the client's log window and for standard error."""
+"""Log records for the client's log window and for standard error; neither can hold the server up."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import queue
+import threading
+import time
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from lsprotocol import types as lsp
 
@@ -17,6 +21,49 @@ _TYPES = (
     (logging.WARNING, lsp.MessageType.Warning),
     (logging.INFO, lsp.MessageType.Info),
 )
+
+_MOST_WAITING = 1000
+_FLUSH_SECONDS = 0.3
+
+
+class BackgroundLog(logging.Handler):
+    """Writes records to a stream from a thread of its own.
+
+    A client that does not read the server's standard error fills the pipe; then records are dropped, and counted.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+        self._waiting: queue.Queue[str] = queue.Queue(_MOST_WAITING)
+        self._dropped = 0
+        self._writer = threading.Thread(target=self._write, name="rulvar-lsp log", daemon=True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Have a record written."""
+        if self._writer.ident is None:
+            self._writer.start()
+        try:
+            self._waiting.put_nowait(self.format(record))
+        except queue.Full:
+            self._dropped += 1
+
+    def flush(self) -> None:
+        """Wait a moment for what has not been written yet."""
+        end = time.monotonic() + _FLUSH_SECONDS
+        while self._waiting.unfinished_tasks and time.monotonic() < end:
+            time.sleep(0.005)
+
+    def _write(self) -> None:
+        while True:
+            text = self._waiting.get()
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                text = f"{dropped} records were dropped: nobody read them\n{text}"
+            with contextlib.suppress(OSError, ValueError):
+                self._stream.write(text + "\n")
+                self._stream.flush()
+            self._waiting.task_done()
 
 
 class ClientLog(logging.Handler):

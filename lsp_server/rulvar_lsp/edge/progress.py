@@ -25,6 +25,11 @@ class ProgressBoard:
         self._cancels: dict[Token, Callable[[], None]] = {}
         self._ids = itertools.count(1)
 
+    @property
+    def open(self) -> int:
+        """Number of open bars."""
+        return len(self._cancels)
+
     async def begin(
         self, title: str, cancel: Callable[[], None], token: Token | None, can_create: bool
     ) -> Token | None:

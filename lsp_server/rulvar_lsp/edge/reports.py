@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -115,17 +116,20 @@ def _find(roots: Iterable[str], patterns: Iterable[tuple[str, str]]) -> set[str]
 
 def _stamp(path: str) -> tuple[int, int] | None:
     try:
-        stat = os.stat(path)
+        found = os.stat(path)
     except OSError:
         return None
-    return (stat.st_mtime_ns, stat.st_size)
+    return (found.st_mtime_ns, found.st_size)
 
 
 def _read(path: str) -> tuple[Report | None, str | None]:
     from rulvar_lsp.report import ReportError, decode_report
 
     try:
-        if os.stat(path).st_size > MOST_BYTES:
+        found = os.stat(path)
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):  # a pipe waits for its writer
+            return None, f"{path}: cannot be read (not a file)"
+        if found.st_size > MOST_BYTES:
             return None, f"{path}: larger than {MOST_BYTES // 1024 // 1024} MiB; not read"
         with open(path, "rb") as file:
             return decode_report(file.read(), path), None

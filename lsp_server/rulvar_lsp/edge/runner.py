@@ -80,14 +80,18 @@ class Result:
         return self.status == "passed"
 
 
-def find_interpreter(root: str, setting: str, environ: Mapping[str, str]) -> str | None:
+def find_interpreter(
+    root: str, setting: str, environ: Mapping[str, str], folder: str | None = None
+) -> str | None:
     """Return the project's interpreter: the setting, the project's virtual environment,
     `VIRTUAL_ENV`, then `python3` on PATH. None when there is none.
+
+    A relative setting counts from `root`; `~` and `${workspaceFolder}` (`folder`, else `root`) are put in.
     """
     from shutil import which
 
     if setting:
-        path = os.path.expanduser(setting)
+        path = os.path.expanduser(setting.replace("${workspaceFolder}", folder or root))
         if os.path.dirname(path):
             return os.path.join(root, path)
         return which(path)
@@ -126,11 +130,13 @@ class Run:
         with NamedTemporaryFile(prefix="rulvar-run-") as output:
             try:
                 make_cache_folder(os.path.dirname(request.report_path))
-                self.process = await self._start(output)
+                self.process = await self._started(output)
             except OSError as error:
                 what = error.strerror or str(error)
                 text = f"{request.interpreter} cannot be started: {what}"
                 return self._result("error", text, "", started)
+            if self.process is None:
+                return self._read_result(output, started)
             try:
                 await self._wait(started, tick)
             finally:
@@ -138,6 +144,23 @@ class Run:
                 with contextlib.suppress(Exception):
                     await asyncio.wait_for(self.process.wait(), _GRACE_SECONDS)
             return self._read_result(output, started)
+
+    async def _started(self, output: IO[bytes]) -> Child | None:
+        """The child; None where the run was stopped before there was one: an interpreter may hang, too."""
+        starting = asyncio.ensure_future(self._start(output))
+        stop = asyncio.ensure_future(self._stop.wait())
+        limit = self.request.timeout_seconds
+        try:
+            await asyncio.wait({starting, stop}, timeout=limit, return_when="FIRST_COMPLETED")
+            if starting.done():
+                return starting.result()
+            self.stopped = self.stopped or "timeout"
+            return None
+        finally:
+            stop.cancel()
+            if not starting.done():
+                starting.cancel()
+                await asyncio.wait({starting})
 
     async def _start(self, output: IO[bytes]) -> Child:
         if self.warm is not None:
@@ -183,9 +206,8 @@ class Run:
                 os.killpg(self.process.pid, number)
 
     def _read_result(self, output: IO[bytes], started: float) -> Result:
-        assert self.process is not None
         text = _tail(output)
-        code = self.process.returncode
+        code = self.process.returncode if self.process is not None else None
         if self.stopped == "cancelled":
             return self._result("cancelled", "cancelled", text, started)
         if self.stopped == "timeout":

@@ -125,7 +125,7 @@ class RunBoard:
                 raise ResponseFault(REQUEST_FAILED, f"{path}: no such file; save it first")
         path = targets[0][0]
         root, settings = session.root_of(path), session.settings_for(path)
-        interpreter = find_interpreter(root, settings.interpreter, os.environ)
+        interpreter = find_interpreter(root, settings.interpreter, os.environ, session.folder_of(path))
         if interpreter is None:
             raise ResponseFault(REQUEST_FAILED, f"no Python interpreter for {root}; set rulvar.interpreter")
         node_ids = tuple(path if test is None else f"{path}::{test}" for path, test in targets)

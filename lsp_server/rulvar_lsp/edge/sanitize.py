@@ -10,12 +10,14 @@ from typing import Any
 
 _MOST = 2**31 - 1
 SOURCE = "rulvar"
+_KNOWN = {"triggerKind": (1, 2)}
+"""Optional numbers with a meaning each: one of a later protocol is as good as none."""
 
 
 def sanitized(value: Any, key: str | None = None) -> Any:
-    """Return the value with positions clamped and other tools' diagnostics left out."""
+    """Return the value with positions clamped, and without unknown numbers and other tools' diagnostics."""
     if isinstance(value, dict):
-        return {k: sanitized(v, k) for k, v in value.items()}
+        return {k: sanitized(v, k) for k, v in value.items() if not (k in _KNOWN and v not in _KNOWN[k])}
     if isinstance(value, list):
         items = [v for v in value if not (key == "diagnostics" and _is_foreign(v))]
         return [sanitized(v) for v in items]

@@ -8,7 +8,6 @@ import importlib
 import logging
 import os
 import signal
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -32,7 +31,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ENDING = [int(getattr(signal, name)) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+# what the first look at a file needs, and what is received and sent for it
 _FIRST_LOOK = ("rulvar_lsp.edge.workbench", "rulvar_lsp.report", "rulvar_lint.project")
+_FIRST_RECEIVED = (
+    lsp.INITIALIZED,
+    lsp.TEXT_DOCUMENT_DID_OPEN,
+    lsp.TEXT_DOCUMENT_DIAGNOSTIC,
+    lsp.TEXT_DOCUMENT_DID_CHANGE,
+)
+_FIRST_SENT = (
+    lsp.ConfigurationParams,
+    lsp.Diagnostic,
+    lsp.PublishDiagnosticsParams,
+    lsp.RelatedFullDocumentDiagnosticReport,
+)
 
 
 class RulvarServer(LanguageServer):
@@ -97,6 +109,7 @@ class RulvarServer(LanguageServer):
         """Talk to the client until it leaves; return the exit code."""
         loop = asyncio.get_running_loop()
         preload()
+        self.protocol.prepare(_FIRST_RECEIVED, _FIRST_SENT)
         hold_back()
         self._stopped = asyncio.Event()
         loop.set_exception_handler(_log_loop_error)
@@ -152,6 +165,6 @@ def run(version: str, reader: BinaryIO, writer: BinaryIO) -> int:
 
 def leave_now(code: int) -> None:
     """End the process without waiting for worker threads."""
-    with contextlib.suppress(Exception):
-        sys.stderr.flush()
+    for handler in logging.getLogger().handlers:
+        handler.flush()
     os._exit(code)

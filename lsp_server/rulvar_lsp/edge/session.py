@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rulvar_lsp.edge.client import Client
 from rulvar_lsp.edge.settings import Settings
+from rulvar_lsp.edge.sources import read_source
 from rulvar_lsp.edge.uris import uri_key, uri_to_path
 from rulvar_lsp.snapshot import Document, Recorded
-from rulvar_lsp.text import Span, Text
+from rulvar_lsp.text import LineEditor, Span, Text
 
 PROJECT_FILE = "pyproject.toml"
 
@@ -102,7 +103,7 @@ class Session:
             if os.path.isfile(os.path.join(here, PROJECT_FILE)):
                 return here
             parent = os.path.dirname(here)
-            if here in (folder, parent):
+            if here in (folder, parent) or not parent:
                 return folder or start
             here = parent
 
@@ -138,12 +139,21 @@ class Session:
         document = self.document(uri)
         if document is None:
             return None
-        text = document.text
-        for change in changes:
-            text = self._applied(text, change)
+        text = self._edited(document.text, list(changes))
         document = replace(document, version=version, text=text, changed_at=time.time())
         self._documents[uri_key(uri)] = document
         return document
+
+    def _edited(self, text: Text, changes: Sequence[Change]) -> Text:
+        if len(changes) == 1:
+            return self._applied(text, changes[0])
+        editor = LineEditor(text)
+        for change in changes:
+            if change.span is None:
+                editor = LineEditor(Text(change.text))
+            else:
+                editor.replace(change.span, change.text, self.client.encoding)
+        return editor.text()
 
     def _applied(self, text: Text, change: Change) -> Text:
         if change.span is None:
@@ -170,7 +180,6 @@ def _changed_at(path: str | None, source: str) -> float:
         return time.time()
     try:
         changed = os.stat(path).st_mtime
-        with open(path, encoding="utf-8", newline="") as file:
-            return changed if file.read(len(source) + 1) == source else time.time()
     except (OSError, ValueError):
         return time.time()
+    return changed if read_source(path, 4 * len(source) + 4) == source else time.time()

@@ -161,6 +161,16 @@ class Inbox:
         """Drop a cancellation that has been handled."""
         self._cancelled.discard(msg_id)
 
+    @property
+    def cancellations(self) -> int:
+        """Number of cancellations that wait to be handled."""
+        return len(self._cancelled)
+
+    @property
+    def changes(self) -> int:
+        """Number of documents with changes that wait to be handled."""
+        return len(self._changes)
+
     def has_newer(self, uri: str) -> bool:
         """Say whether a change of this document waits behind the message being handled."""
         return uri in self._changes

@@ -36,6 +36,7 @@ class Watcher:
     def start(self) -> None:
         """Begin to look at intervals."""
         if self._timer is None:
+            self._look_at_configurations()
             self._timer = asyncio.ensure_future(self._look_on())
 
     def stop(self) -> None:
@@ -58,17 +59,18 @@ class Watcher:
             self._burst = self._bench.protocol.spawn(self._handle_burst(), "watched files")
 
     async def _handle_burst(self) -> None:
-        await asyncio.sleep(_BURST_SECONDS)
-        paths, self._changed = sorted(self._changed), set()
-        open_paths = {d.path for d in self._bench.session.documents}
-        sources = [p for p in paths if p.endswith(".py") and p not in open_paths]
-        if any(os.path.basename(p) == PROJECT_FILE for p in paths):
-            self._use_configurations(sources)
-        elif sources:
-            self._bench.analyst.changed_on_disk(sources)
-            self._bench.documents.refresh_all()
-        await self._bench.look_for_reports()
-        await self._look_at_cassettes(any(path.endswith(".jsonl") for path in paths))
+        while self._changed:  # also what changes while the rest is handled
+            await asyncio.sleep(_BURST_SECONDS)
+            paths, self._changed = sorted(self._changed), set()
+            open_paths = {d.path for d in self._bench.session.documents}
+            sources = [p for p in paths if p.endswith(".py") and p not in open_paths]
+            if any(os.path.basename(p) == PROJECT_FILE for p in paths):
+                self._use_configurations(sources)
+            elif sources:
+                self._bench.analyst.changed_on_disk(sources)
+                self._bench.documents.refresh_all()
+            await self._bench.look_for_reports()
+            await self._look_at_cassettes(any(path.endswith(".jsonl") for path in paths))
 
     async def _look_on(self) -> None:
         watched = self._bench.session.client.can_watch

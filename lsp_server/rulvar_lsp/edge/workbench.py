@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from rulvar_lsp.edge.protocol import ResponseFault
 from rulvar_lsp.edge.reports import ReportStore, Scan
 from rulvar_lsp.edge.session import PROJECT_FILE, Session
 from rulvar_lsp.edge.settings import SECTION, Settings, read_settings
+from rulvar_lsp.edge.sources import SourceTexts
 from rulvar_lsp.edge.uris import path_to_uri
 from rulvar_lsp.edge.watching import Watcher
 from rulvar_lsp.edge.workspace_check import WorkspaceCheck
@@ -49,6 +51,7 @@ class Workbench:
         self.version = version
         self.session = session
         self.protocol = protocol
+        self._texts = SourceTexts()
         self.convert = Converter(session.client, self._uri_of, self._text_of)
         self.analyst = Analyst(session)
         self.documents = DocumentSync(self)
@@ -58,8 +61,10 @@ class Workbench:
         self.workspace_check = WorkspaceCheck(self)
         self.reports = ReportStore()
         self._offered = settings  # of the initialization options
+        self._pulls = 0  # how often settings were asked for
         self._settings_known = asyncio.Event()
         self._scanning = asyncio.Lock()
+        self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rulvar-lsp reports")
         self._scanned: set[str] = set()
         self._shown_faults: dict[str, str] = {}
 
@@ -107,7 +112,13 @@ class Workbench:
             "rulvar/nearest": answers.sides,
             "rulvar/recordedBy": answers.recorded_by,
             "rulvar/trust": self._did_trust,
+            "rulvar/held": self._held,
         }
+
+    async def _held(self, params: object) -> dict[str, int]:
+        from rulvar_lsp.edge.holdings import holdings
+
+        return await holdings(self)
 
     async def _initialized(self, params: object) -> None:
         client = self.session.client
@@ -153,11 +164,15 @@ class Workbench:
         uris = self.session.folder_uris
         items = [lsp.ConfigurationItem(section=SECTION)]
         items += [lsp.ConfigurationItem(scope_uri=uri, section=SECTION) for uri in uris]
+        self._pulls += 1
+        pull = self._pulls
         try:
             got = await self.protocol.ask(lsp.WORKSPACE_CONFIGURATION, lsp.ConfigurationParams(items=items))
         except (ResponseFault, TimeoutError) as error:
             logger.warning("settings: the client did not give them (%s)", error)
             return
+        if pull != self._pulls:
+            return  # asked again meanwhile: a client may answer in any order
         values = got if isinstance(got, list) else []
         base = self._offered
         faults: tuple[str, ...] = ()
@@ -208,7 +223,7 @@ class Workbench:
             ]
             roots = session.project_roots
             loop = asyncio.get_running_loop()
-            scan: Scan = await loop.run_in_executor(None, self.reports.scan, roots, patterns)
+            scan: Scan = await loop.run_in_executor(self._disk, self.reports.scan, roots, patterns)
             self._scanned.update(roots)
         for path, fault in scan.faults.items():
             logger.warning("%s", fault)
@@ -292,8 +307,4 @@ class Workbench:
                 return document.text
         if not path.endswith(".py"):
             return None  # a cassette may be large, and only its lines are pointed at
-        try:
-            with open(path, encoding="utf-8", newline="") as file:
-                return Text(file.read())
-        except (OSError, ValueError):
-            return None
+        return self._texts.text(path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lsprotocol import types as lsp
@@ -18,6 +18,7 @@ from rulvar_lsp.edge.uris import path_to_uri, uri_key
 
 if TYPE_CHECKING:
     from rulvar_lsp.edge.workbench import Workbench
+    from rulvar_lsp.features.views import FileLook
     from rulvar_lsp.snapshot import Document
 
 _DELAY_SECONDS = 1.0
@@ -44,6 +45,7 @@ class WorkspaceCheck:
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
         self._told: dict[str, _Told] = {}  # by path
+        self._looks: dict[str, FileLook] = {}  # by path
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
 
@@ -55,6 +57,7 @@ class WorkspaceCheck:
 
     def opened(self, document: Document) -> None:
         """A file was opened: its findings come with the document now."""
+        self._looks.pop(document.path or "", None)
         if document.path is not None and (told := self._told.pop(document.path, None)) and told.digest:
             self._tell(document.uri, [])
 
@@ -93,15 +96,22 @@ class WorkspaceCheck:
                 for path in await self._bench.analyst.candidates(folder):
                     seen.add(path)
                     await self._look_at(folder, path)
-        for path in [p for p in self._told if p not in seen]:
+        for path in [p for p in {*self._told, *self._looks} if p not in seen]:
+            self._looks.pop(path, None)
             self._learn(path, _Told())
         self._news.set()
 
     async def _look_at(self, folder: str, path: str) -> None:
-        view = await self._bench.analyst.look_at_file(folder, path)
-        if view is None or path in {d.path for d in self._bench.session.documents}:
+        before = self._looks.get(path)
+        look = await self._bench.analyst.look_at_file(folder, path, before)
+        if look is before or path in {d.path for d in self._bench.session.documents}:
             return
-        self._learn(path, _Told.of(self._bench.convert.diagnostics(view.document, view.findings)))
+        if look is None or look.view is None:
+            self._looks.pop(path, None)
+            return
+        self._looks[path] = replace(look, view=None)  # the text is not kept
+        found = self._bench.convert.diagnostics(look.view.document, look.view.findings)
+        self._learn(path, _Told.of(found))
 
     def _learn(self, path: str, told: _Told) -> None:
         before = self._told.pop(path, _Told())

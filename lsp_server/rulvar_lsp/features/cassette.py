@@ -57,13 +57,22 @@ def served_rows(document: Document, recorded: Recorded) -> tuple[Served, ...]:
 def unused_rows(document: Document, recorded: Recorded) -> tuple[int, ...]:
     """Return the rows (from 0) that every test which used this cassette left over.
 
-    Nothing when a test's use is out of date: it speaks of another file.
+    Rows that a test recorded are used. Nothing when a test's use is out of date, since it speaks of another file, or
+    when a test has not passed: it may have stopped before the rest of its rows.
     """
-    uses = recorded.uses_of.get(document.path or "", ())
-    if not uses or any(test.outdated for test, _ in uses):
+    path = document.path or ""
+    uses = recorded.uses_of.get(path, ())
+    if not uses or any(test.outdated or test.run.outcome != "passed" for test, _ in uses):
         return ()
     left = set.intersection(*({row - 1 for row in use.unused} for _, use in uses))
-    return tuple(sorted(left - {row - 1 for _, use in uses for row in use.served}))
+    used = {row - 1 for _, use in uses for row in use.served}
+    used |= {
+        call.row - 1
+        for test, _ in uses
+        for call in test.run.calls
+        if call.row is not None and test.served_by(call) == path
+    }
+    return tuple(sorted(left - used))
 
 
 def row_markdown(document: Document, line: int, recorded: Recorded) -> str | None:

@@ -78,7 +78,14 @@ def lint_findings(
     """Convert the lint's diagnostics; `absolute` gives a path of theirs as an absolute one, None for
     the document itself.
     """
-    return tuple(_lint_finding(document.text, d, absolute) for d in diagnostics)
+    known: dict[str, str | None] = {}  # paths repeat
+
+    def looked_up(path: str) -> str | None:
+        if path not in known:
+            known[path] = absolute(path)
+        return known[path]
+
+    return tuple(_lint_finding(document.text, d, looked_up) for d in diagnostics)
 
 
 def _lint_finding(text: Text, d: Diagnostic, absolute: Callable[[str], str | None]) -> Finding:

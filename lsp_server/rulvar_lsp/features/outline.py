@@ -21,6 +21,7 @@ _TOKEN = re.compile(
       |'(?:[^'\\\r\n]+|\\.)*'?""",
     re.VERBOSE | re.DOTALL,
 )
+_TRIPLE = re.compile(r"[\"']{3}")
 _CLOSING = {quotes: re.compile(rf"\\.|(?P<end>{quotes})", re.DOTALL) for quotes in ('"""', "'''")}
 _HEADER = re.compile(r"([ \t\f]*)(?:(class)|(?:async[ \t]+)?def)[ \t]+(\w+)")
 _WORD = re.compile(r"\w+")
@@ -59,16 +60,25 @@ def lines_in_strings(text: Text) -> set[int]:
     """Return the lines that begin inside a string."""
     inside: set[int] = set()
     source, place = text.source, 0
-    while match := _TOKEN.search(source, place):
-        place = match.end()
-        if match["triple"] is None:
-            continue
-        ends = (item.end() for item in _CLOSING[match["triple"]].finditer(source, place) if item["end"])
-        place = next(ends, len(source))
-        first, _ = text.place(match.start())
-        last, _ = text.place(place)
-        inside.update(range(first + 1, last + 1))
+    while (quotes := _TRIPLE.search(source, place)) is not None:
+        # comments and short strings end with their line: only a line with three quotes is read token by token
+        place = max(place, text.offset(_first_joined(text, text.place(quotes.start())[0]), 0))
+        while (match := _TOKEN.search(source, place)) is not None and match.start() <= quotes.start():
+            place = match.end()
+            if match["triple"] is not None:
+                closing = _CLOSING[match["triple"]].finditer(source, place)
+                place = next((item.end() for item in closing if item["end"]), len(source))
+                first, _ = text.place(match.start())
+                last, _ = text.place(place)
+                inside.update(range(first + 1, last + 1))
     return inside
+
+
+def _first_joined(text: Text, line: int) -> int:
+    """The first of the lines that backslashes join to this one."""
+    while line > 0 and text.line(line - 1).endswith("\\"):
+        line -= 1
+    return line
 
 
 def blocks(text: Text) -> tuple[Block, ...]:

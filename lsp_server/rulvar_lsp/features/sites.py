@@ -7,9 +7,9 @@ place, never as if it were true of the text that stands there.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -75,8 +75,10 @@ def place_sites(
     by_site: defaultdict[Site, list[RecordedCall]] = defaultdict(list)
     for call in recorded:
         by_site[call.site].append(call)
-    lines = text.lines
-    lines_of = _match_digests(lines, by_site)
+    lines_of = _match_digests(text.lines, by_site)
+    spans_on: defaultdict[int, list[Span]] = defaultdict(list)
+    for known in static or ():
+        spans_on[known.span.line].append(known.span)
     newest: dict[tuple[int, int, int], PlacedSite] = {}
     lost: list[Site] = []
     for site, calls in by_site.items():
@@ -84,7 +86,7 @@ def place_sites(
         if line is None:
             lost.append(site)
             continue
-        span = _span_in(text, site, line, static)
+        span = _span_in(text, site, line, spans_on.get(line, ()))
         fresh = tuple(call for call in calls if not call.test.outdated)
         _keep_newest(newest, PlacedSite(span, not fresh, site, fresh or tuple(calls)))
     claimed = [(placed.site, placed.span) for placed in newest.values()]
@@ -157,10 +159,9 @@ def _windows(stripped: Sequence[str], height: int) -> dict[str, list[int]]:
     return windows
 
 
-def _span_in(text: Text, site: Site, line: int, static: Sequence[StaticCall] | None) -> Span:
-    """The call's span at its line now; columns may differ by the indentation."""
+def _span_in(text: Text, site: Site, line: int, here: Sequence[Span]) -> Span:
+    """The call's span at its line now, where the calls `here` stand; columns may differ by the indentation."""
     height = site.end_line - site.line
-    here = [c.span for c in static or () if c.span.line == line]
     if here:
         return min(here, key=lambda span: abs(span.column - (site.column - 1)))
     span = Span(line, site.column - 1, line + height, site.end_column - 1)
@@ -175,36 +176,63 @@ def _place_lost(
 ) -> list[tuple[Site, Span]]:
     """Give sites whose lines have changed the calls that nothing else claims, in order."""
     placed: list[tuple[Site, Span]] = []
-    taken = {(span.line, span.column) for _, span in claimed}
     anchors = sorted((site.line, span.line + 1 - site.line) for site, span in claimed)
+    shift_at = _shifts(anchors)
+    free = _FreeCalls(static or (), {(span.line, span.column) for _, span in claimed})
     for site in sorted(lost, key=_place_of):
-        expected = site.line - 1 + _shift_at(anchors, site.line)
-        if static is None:
-            if text.line(expected).strip():
-                placed.append((site, text.clamp(Span(expected, 0, expected, 1 << 20))))
-            continue
-        free = [
-            call.span
-            for call in static
-            if (call.span.line, call.span.column) not in taken
-            and _same_function(call.function, site.function)
-        ]
-        if free:
-            best = min(free, key=lambda span: (abs(span.line - expected), span.line))
-            taken.add((best.line, best.column))
-            placed.append((site, best))
+        expected = site.line - 1 + shift_at(site.line)
+        if static is not None:
+            if (best := free.take(expected, site.function)) is not None:
+                placed.append((site, best))
+        elif text.line(expected).strip():
+            placed.append((site, text.clamp(Span(expected, 0, expected, 1 << 20))))
     return placed
 
 
-def _same_function(now: str, then: str | None) -> bool:
-    return not now or not then or now.rpartition(".")[2] == then.rpartition(".")[2]
+class _FreeCalls:
+    """Calls that no site has claimed, each given out once."""
+
+    def __init__(self, static: Iterable[StaticCall], taken: set[tuple[int, int]]) -> None:
+        self._in: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)  # by function, in order
+        self._calls: dict[tuple[int, int], StaticCall] = {}
+        for call in static:
+            if (place := (call.span.line, call.span.column)) not in taken:
+                self._calls[place] = call
+        for place in sorted(self._calls):
+            self._in[_short(self._calls[place].function)].append(place)
+
+    def take(self, line: int, function: str | None) -> Span | None:
+        """The call nearest to a line, in the function where one is known and not elsewhere."""
+        names = ("", _short(function)) if function else tuple(self._in)
+        near = [place for name in dict.fromkeys(names) for place in _around(self._in.get(name, ()), line)]
+        if not near:
+            return None
+        best = min(near, key=lambda place: (abs(place[0] - line), place))
+        call = self._calls[best]
+        places = self._in[_short(call.function)]
+        del places[bisect_left(places, best)]
+        return call.span
 
 
-def _shift_at(anchors: Sequence[tuple[int, int]], line: int) -> int:
-    """How far the nearest matched line above (else below) has moved."""
-    shift = 0
-    for anchor, moved in anchors:
-        if anchor > line:
-            return shift if shift or anchors[0][0] <= line else moved
-        shift = moved
-    return shift
+def _short(function: str | None) -> str:
+    return (function or "").rpartition(".")[2]
+
+
+def _around(places: Sequence[tuple[int, int]], line: int) -> Sequence[tuple[int, int]]:
+    """The places next to a line: the first of the nearest line above, and the first from the line on."""
+    after = bisect_right(places, (line, -1))
+    if after == 0:
+        return places[:1]
+    above = bisect_right(places, (places[after - 1][0], -1))
+    return (places[above], *places[after : after + 1])
+
+
+def _shifts(anchors: Sequence[tuple[int, int]]) -> Callable[[int], int]:
+    """How far the nearest matched line above (else below) a line has moved, as a function of the line."""
+    lines = [line for line, _ in anchors]
+
+    def shift_at(line: int) -> int:
+        above = bisect_right(lines, line)
+        return anchors[max(above - 1, 0)][1] if anchors else 0
+
+    return shift_at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rulvar_lsp.features.cassette import unused_rows
 from rulvar_lsp.features.diagnostics import NOTICED, Finding, run_findings
@@ -10,6 +11,9 @@ from rulvar_lsp.features.outline import Block
 from rulvar_lsp.features.sites import PlacedSite, StaticCall, place_sites
 from rulvar_lsp.snapshot import Document, Recorded
 from rulvar_lsp.text import Span
+
+if TYPE_CHECKING:
+    from rulvar_lint import Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,7 @@ class Analysis:
     calls: tuple[StaticCall, ...] | None = None  # None: the text does not parse
     tests: tuple[Block, ...] = ()
     workflows: tuple[Span, ...] = ()
+    seconds: float = 0.0  # that the look took
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,16 @@ class View:
         ruled = {f.span.line for f in self.analysis.findings if f.is_rule}
         told = [f for f in self.run_findings if f.code != NOTICED or f.span.line not in ruled]
         return (*self.analysis.findings, *told)
+
+
+@dataclass(frozen=True, slots=True)
+class FileLook:
+    """A file that is not open as it was looked at; `told` are the reports where they tell of it."""
+
+    stamp: tuple[int, int]
+    found: tuple[Diagnostic, ...]
+    told: Recorded | None
+    view: View | None
 
 
 def look_back(analysis: Analysis, recorded: Recorded) -> View:

@@ -155,6 +155,24 @@ def test_a_cancelled_run_is_over_at_once_with_all_that_it_started(ready: Any, pr
     assert client.request("textDocument/codeLens", client.doc(uri))
 
 
+@pytest.mark.parametrize("seconds", [300, 1])
+def test_an_interpreter_that_hangs_is_stopped_as_a_test_is(ready: Any, project: Any, seconds: int) -> None:
+    """The warm runner waits for it long before there is a test."""
+    hanging = project.write("hanging", "#!/bin/sh\necho $$ > pid\nexec sleep 60\n")
+    hanging.chmod(0o755)
+    client = ready(interpreter=str(hanging), runTimeoutSeconds=seconds)
+    asked = run(client, client.open("test_flow.py"), "test_replay")
+    begun = client.wait("$/progress", lambda p: p["value"]["kind"] == "begin")
+    child = _wait_for(project.root / "pid")
+    if seconds == 300:
+        client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
+    result = client.answer(asked)["result"]
+    assert result["status"] == ("cancelled" if seconds == 300 else "timeout")
+    client.settle(0.2)
+    assert _is_gone(int(child))
+    assert client.request("rulvar/held")["bars"] == 0
+
+
 def test_cancelling_the_request_ends_the_run(ready: Any, project: Any) -> None:
     project.write(
         "test_flow.py",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rulvar_lsp.edge.session import Session
 
 Start = Callable[..., Any]
 PREVIOUS = "previousResultIds"
@@ -170,3 +173,51 @@ def test_a_text_that_is_too_large_says_that_it_is_not_looked_at(lsp: Start, proj
     (found,) = client.diagnostics(uri)
     assert (found["code"], found["severity"]) == ("too-large", 3)
     assert client.request("textDocument/hover", client.at(uri, 0, 0)) is None
+
+
+def test_an_unsaved_text_moves_with_its_file_into_another_project(
+    lsp: Start, tmp_path: Path, push_capabilities: Any
+) -> None:
+    """A folder that is added within a folder is the root of its files from then on."""
+    outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "flow.py").write_text("x = 1\n")
+    client = lsp(outer)
+    client.initialize(push_capabilities)
+    text = (
+        "from datetime import datetime\nfrom rulvar import workflow\n\n\n"
+        '@workflow(name="w")\nasync def w(ctx, args):\n    return datetime.now()\n'
+    )
+    item = {"uri": (inner / "flow.py").as_uri(), "languageId": "python", "version": 1, "text": text}
+    client.notify("textDocument/didOpen", {"textDocument": item})
+    assert [d["code"] for d in client.diagnostics(item["uri"])] == ["RLV101"]
+    client.seen.clear()
+    added = {"added": [{"uri": inner.as_uri(), "name": "inner"}], "removed": []}
+    client.notify("workspace/didChangeWorkspaceFolders", {"event": added})
+    client.settle(1.0)
+    assert [d["code"] for d in client.diagnostics(item["uri"])] == ["RLV101"]
+
+
+def test_a_pipe_in_place_of_a_file_does_not_hold_the_server_up(
+    lsp: Start, project: Any, push_capabilities: Any
+) -> None:
+    (project.root / ".rulvar_cache" / "reports").mkdir(parents=True)
+    for name in ("pipe.py", "test_pipe.py", "cassettes/pipe.jsonl", ".rulvar_cache/reports/pipe.json"):
+        os.mkfifo(project.root / name)
+    project.write("test_flow.py", "CASSETTE = 'pipe.jsonl'\nimport flow\n")
+    client = lsp(project.root)
+    client.settings = {"workspaceDiagnostics": True}
+    client.initialize(push_capabilities)
+    piped = client.open("pipe.py", "x = 1\n")
+    assert client.diagnostics(piped) == []
+    uri = client.open("flow.py")
+    assert [d["code"] for d in client.diagnostics(uri)] == ["RLV101"]
+    assert client.hints(uri) == []
+    fault = client.diagnostics(client.uri(".rulvar_cache/reports/pipe.json"), None)
+    assert "not a file" in fault[0]["message"]
+
+
+def test_a_drive_of_another_system_is_no_folder_of_this_one(lsp: Start, project: Any) -> None:
+    """The server's own working directory has a project, which a file without a place here does not belong to."""
+    session = Session()
+    assert session.root_of("c:/x/flow.py") == "c:/x"

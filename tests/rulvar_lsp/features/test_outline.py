@@ -103,3 +103,43 @@ def test_any_text_has_an_outline(source: str) -> None:
     text = Text(source)
     assert lines_in_strings(text) <= set(range(text.line_count))
     find_tests(blocks(text))
+
+
+PIECES = ['"""', "'''", '"', "'", "\\", "\\\n", "\n", "#", "x", "def test_a():", "    ", '\\"', "'\"'"]
+
+
+def read_from_the_start(source: str) -> set[int]:
+    """Lines that begin inside a string, by a walk over every character."""
+    inside, line, place, quotes = set(), 0, 0, ""
+    while place < len(source):
+        if quotes:
+            if source.startswith(quotes, place):
+                place, quotes = place + len(quotes), ""
+                continue
+            step = 2 if source[place] == "\\" and place + 1 < len(source) else 1
+            if len(quotes) == 1 and source[place] == "\n":
+                quotes = ""
+                continue
+        elif source[place] == "#":
+            while place < len(source) and source[place] != "\n":
+                place += 1
+            continue
+        elif source[place] in "\"'":
+            quotes = (
+                source[place : place + 3] if source[place : place + 3] == source[place] * 3 else source[place]
+            )
+            place += len(quotes)
+            continue
+        else:
+            step = 1
+        for _ in range(source.count("\n", place, place + step)):
+            line += 1
+            if len(quotes) == 3:
+                inside.add(line)
+        place += step
+    return inside
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_lines_in_strings_are_those_of_a_walk_over_every_character(source: str) -> None:
+    assert lines_in_strings(Text(source)) == read_from_the_start(source)

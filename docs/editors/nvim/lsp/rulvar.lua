@@ -4,6 +4,15 @@
 --   vim.lsp.config("rulvar", { init_options = { trusted = true } })
 -- or, for the session, :LspRulvarTrust
 
+-- Neovim 0.11 does not let a server refresh lenses: they are asked for again wherever they are shown
+local function refresh_lenses(client)
+  for buffer in pairs(client.attached_buffers) do
+    if #vim.lsp.codelens.get(buffer) > 0 then
+      vim.lsp.codelens.refresh({ bufnr = buffer })
+    end
+  end
+end
+
 ---@type vim.lsp.Config
 return {
   cmd = { "rulvar-lsp", "--stdio" },
@@ -11,6 +20,16 @@ return {
   root_markers = { "pyproject.toml", "pytest.ini", "setup.cfg", ".git" },
   init_options = { trusted = false },
   settings = { rulvar = vim.empty_dict() },
+  on_init = function(client)
+    vim.api.nvim_create_autocmd("LspProgress", {
+      pattern = "end", -- of a run: its result stands in the lens
+      callback = function(event)
+        if event.data.client_id == client.id then
+          refresh_lenses(client)
+        end
+      end,
+    })
+  end,
   on_attach = function(client, bufnr)
     local function command(name, desc, run)
       vim.api.nvim_buf_create_user_command(bufnr, "LspRulvar" .. name, run, { desc = desc })
@@ -33,6 +52,7 @@ return {
     end)
     command("Trust", "Allow running tests until the server stops", function()
       client:notify("rulvar/trust", { trusted = true })
+      refresh_lenses(client)
     end)
   end,
 }

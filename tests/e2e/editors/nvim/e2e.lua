@@ -96,7 +96,17 @@ act()
 step("refused", function()
   return messages[1] ~= nil and messages[1]:find("not trusted", 1, true) ~= nil
 end)
+local function offers(buffer, title)
+  return vim.iter(vim.lsp.codelens.get(buffer)):any(function(l) return l.command.title == title end)
+end
+-- recording is offered as soon as it is trusted, in every buffer
+vim.cmd.edit((vim.env.RULVAR_TEST:gsub("test_flow%.py$", "test_static.py")))
+local recorded = vim.api.nvim_get_current_buf()
+step("lenses_untrusted", function() return offers(recorded, "Run replay-strict") end)
+out.ok.no_record = not offers(recorded, "Record")
+vim.cmd.buffer(tests)
 vim.cmd("LspRulvarTrust")
+step("record", function() return offers(recorded, "Record") end)
 act()
 step("ran", function()
   return messages[#messages]:find("replay-strict test_edited: failed", 1, true) ~= nil
@@ -105,12 +115,7 @@ step("progress", function()
   return progress[1] == "begin" and progress[#progress] == "end"
 end)
 step("failed_test", function() return has(tests, "replay-failed") end)
-vim.lsp.codelens.refresh({ bufnr = tests })
-step("lens_result", function()
-  return vim.iter(vim.lsp.codelens.get(tests)):any(function(l)
-    return l.command.title == "failed: 1 hit, 1 miss"
-  end)
-end)
+step("lens_result", function() return offers(tests, "failed: 1 hit, 1 miss") end)
 
 -- its result beside the calls
 vim.cmd.buffer(flow)
@@ -131,15 +136,10 @@ vim.api.nvim_buf_set_lines(flow, 10, 11, false, { '        f"Write a short answe
 step("stale", function() return hints() == "hit 6845ea #0|stale: miss 2eaccc" end)
 step("miss_gone", function() return not has(flow, "replay-miss") end)
 
--- what calls will be served, before anything of this file has run; recording where it is trusted
+-- what calls will be served, before anything of this file has run
 vim.cmd.edit((vim.env.RULVAR_FILE:gsub("flow%.py$", "static.py")))
 flow = vim.api.nvim_get_current_buf()
 step("forecast", function() return hints() == "will hit row 2|will miss" end)
-vim.cmd.edit((vim.env.RULVAR_TEST:gsub("test_flow%.py$", "test_static.py")))
-tests = vim.api.nvim_get_current_buf()
-step("record", function()
-  return vim.iter(vim.lsp.codelens.get(tests)):any(function(l) return l.command.title == "Record" end)
-end)
 
 vim.cmd("checkhealth rulvar")
 out.health = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n")
