@@ -71,6 +71,8 @@ def write(folder: Path, name: str, head: str, body: str, count: int, how: str = 
 def run(suite: Path, *args: str) -> float:
     """Run a suite and return its CPU seconds."""
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "CI": ""}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # bytecode is there, as after an installation
+    environment["PYTHONPYCACHEPREFIX"] = str(suite.parent / "bytecode")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PLUGINS, *args]
     before = os.times()
     done = subprocess.run(command, cwd=suite, env=environment, capture_output=True, text=True, check=False)
