@@ -35,6 +35,7 @@ class JournalFile:
 
     def __init__(self, path: Path, run_id: str, *, sync: bool) -> None:
         self.path = path
+        self._name = os.fspath(path)
         self.run_id = run_id
         self.locked = False
         self._sync = sync
@@ -114,7 +115,7 @@ class JournalFile:
 
     def _append(self, entries: Sequence[JournalEntry]) -> None:
         try:
-            status = os.stat(self.path)
+            status = os.stat(self._name)
         except OSError:
             status = None
         if status is None or (status.st_dev, status.st_ino) != self._identity:
@@ -200,7 +201,7 @@ class JournalFile:
 
     def _is_in_place(self) -> bool:
         try:
-            status = os.stat(self.path)
+            status = os.stat(self._name)
         except FileNotFoundError:
             return False
         return (status.st_dev, status.st_ino) == self._identity
