@@ -296,6 +296,12 @@ def person(project: Path) -> Iterator[Callable[..., Person]]:
         one.leave()
 
 
+def _heed_signals() -> None:
+    """Undo what children inherit from a job in the background, which ignores Ctrl-C, and from nohup."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def signalled(project: Path) -> Callable[..., Done]:
     """Runs the script, and sends it signals once its output holds a text."""
@@ -308,8 +314,7 @@ def signalled(project: Path) -> Callable[..., Done]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # a job in the background of a script is told to ignore Ctrl-C, and its children inherit that
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=_heed_signals,
         )
         assert process.stderr is not None
         told = b""
