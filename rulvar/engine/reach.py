@@ -110,37 +110,28 @@ class _Look:
     """What a namespace, a class, a container or a closure held when it was looked into.
 
     Attributes:
-        values: kept alive, as an object that comes later may get the place of one that is gone.
+        held: kept alive, as an object that comes later may get the place of one that is gone.
     """
 
     item: Any
-    names: tuple[Any, ...]
-    values: tuple[Any, ...]
-
-    @classmethod
-    def at(cls, item: Any) -> _Look:
-        return cls(item, *_held(item))
+    held: tuple[Any, ...]
 
     def is_current(self) -> bool:
-        names, values = _held(self.item)
-        return (
-            len(values) == len(self.values)
-            and all(map(operator.is_, values, self.values))
-            and all(map(operator.is_, names, self.names))
-        )
+        """Whether it holds the very same objects."""
+        held = _held(self.item)
+        return len(held) == len(self.held) and all(map(operator.is_, held, self.held))
 
 
-def _held(item: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the names that something gives to what it holds, and what it holds."""
+def _held(item: Any) -> tuple[Any, ...]:
+    """Return what something holds, and the names by which it does."""
     kind = type(item)
     if kind is FunctionType:
-        return (), tuple(map(_cell_value, item.__closure__ or ()))
+        return tuple(map(_cell_value, item.__closure__ or ()))
     if kind is dict:
-        return tuple(item), tuple(item.values())
+        return (*item, *item.values())
     if issubclass(kind, type):
-        names = vars(item)
-        return tuple(names), (*names.values(), *item.__bases__)
-    return (), tuple(item)
+        return (*vars(item).values(), *item.__bases__)
+    return tuple(item)
 
 
 class _Territories:
@@ -230,7 +221,7 @@ class _Walk:
 
     def _note(self, item: Any) -> None:
         if self._territories is None and type(item) not in (tuple, frozenset):
-            self._looks.append(_Look.at(item))
+            self._looks.append(_Look(item, _held(item)))
 
     def _function(self, function: FunctionType) -> None:
         if function.__closure__:

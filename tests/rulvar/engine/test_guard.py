@@ -454,7 +454,7 @@ async def test_a_clock_that_a_test_replaces_leaves_the_real_one_watched(monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(time, "time", lambda: 0.0)
         patched.setattr(uuid, "uuid4", lambda: 0)
-        await warnings_of(body)
+        assert codes(await warnings_of(body)) == ["RLV101", "RLV103"]
     assert codes(await warnings_of(body)) == ["RLV101", "RLV103"]
 
 
