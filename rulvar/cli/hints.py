@@ -80,5 +80,8 @@ def near_options(word: str, parser: argparse.ArgumentParser) -> list[str]:
 
 def near_run_ids(text: str, known: Sequence[str]) -> list[str]:
     """Return the ids that come near to a text: those that begin with it, the latest first, or those like it."""
-    beginning = sorted((run_id for run_id in known if run_id.startswith(text)), reverse=True) if text else []
+    start = text.casefold()
+    beginning = (
+        sorted((name for name in known if name.casefold().startswith(start)), reverse=True) if text else []
+    )
     return (beginning or difflib.get_close_matches(text, known, _MOST_RUNS))[:_MOST_RUNS]

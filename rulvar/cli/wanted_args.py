@@ -20,6 +20,7 @@ from rulvar.errors import ConfigError
 
 if TYPE_CHECKING:
     from rulvar.contracts.outcome import Outcome
+    from rulvar.contracts.schema import SchemaContract
     from rulvar.engine.workflow import Workflow
 
 __all__ = ["hint_of", "wanted_args"]
@@ -48,7 +49,7 @@ def wanted_args(workflow: Workflow[Any], args: Any) -> tuple[Any, str | None]:
     if args is not None and not takes_args(workflow.body):
         raise _refused(workflow, "takes no arguments; leave --arg and --args out")
     if workflow.args is not None:
-        return _declared(workflow, workflow.args.canonical, args), None
+        return _declared(workflow, workflow.args, args), None
     reads = _reads_of(workflow)
     if args is not None and not isinstance(args, dict):
         return args, None
@@ -82,8 +83,9 @@ def hint_of(workflow: Workflow[Any], args: Any, outcome: Outcome) -> str | None:
     return None
 
 
-def _declared(workflow: Workflow[Any], schema: Any, args: Any) -> Any:
+def _declared(workflow: Workflow[Any], contract: SchemaContract, args: Any) -> Any:
     """Return arguments that have the names which a schema declares; whether they fit is judged later."""
+    schema = contract.canonical
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return args
     properties = schema.get("properties")
@@ -99,9 +101,23 @@ def _declared(workflow: Workflow[Any], schema: Any, args: Any) -> Any:
     missing = [name for name in required if name not in given]
     if missing:
         raise _refused(workflow, f"needs {_listed(missing)}: {_how(missing)}{_meant(unwanted, missing)}")
+    if schema.get("additionalProperties") is not False:
+        unwanted = [name for name in unwanted if not _is_read(contract, given, name)]
     if unwanted:
         raise _refused(workflow, f"has no {_listed(unwanted)}{_it_takes(unwanted, names)}")
     return args
+
+
+def _is_read(contract: SchemaContract, given: dict[str, Any], name: str) -> bool:
+    """Whether a name that a schema leaves open makes a difference: a model may take several for one field."""
+    try:
+        value = contract.revive(given)
+    except Exception:  # whatever a model's own checks raise is told when the run begins
+        return False
+    try:
+        return bool(value != contract.revive({key: given[key] for key in given if key != name}))
+    except Exception:
+        return True
 
 
 def _refused(workflow: Workflow[Any], problem: str) -> ConfigError:
@@ -138,10 +154,10 @@ def _kind(value: Any) -> str:
 
 
 def _reads_of(workflow: Workflow[Any]) -> BodyReads:
-    """Read the text of a body; nothing is known of one that has none, or that rulvar has made."""
-    if workflow.source is not None or workflow.is_driver:
-        return BodyReads()
-    body = inspect.unwrap(workflow.body)
+    """Read the text of a body; nothing is known of one that has none, that is wrapped, or that rulvar has made."""
+    body = workflow.body
+    if workflow.source is not None or workflow.is_driver or hasattr(body, "__wrapped__"):
+        return BodyReads()  # a decorator may hand on other arguments than it was given
     try:
         lines, first = inspect.getsourcelines(body)
         function = ast.parse(textwrap.dedent("".join(lines))).body[0]
@@ -160,6 +176,8 @@ def _reads_of(workflow: Workflow[Any]) -> BodyReads:
 def _sure_reads(statements: Sequence[ast.stmt], name: str) -> Iterator[tuple[str, int]]:
     """Yield the keys that are read whenever a body runs to its end, with their lines."""
     for statement in statements:
+        if _hands_on(statement, name):
+            return
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
         for child in ast.iter_child_nodes(statement):
@@ -171,6 +189,26 @@ def _sure_reads(statements: Sequence[ast.stmt], name: str) -> Iterator[tuple[str
                     yield key, read.lineno
         if any(_may_end(node, name) for node in ast.walk(statement)):
             return
+
+
+def _hands_on(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement does more with the arguments than read them by key: something may put keys in."""
+    nodes = list(ast.walk(statement))
+    held = (_key_and_holder(node)[1] for node in nodes)
+    plain = {id(found) for found in held if found is not None}
+    for node in nodes:
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=ast.Name() as tested):
+                plain.add(id(tested))
+            case ast.Compare(left=ast.Name() as tested, ops=[ast.Is() | ast.IsNot()]):
+                plain.add(id(tested))
+            case ast.If(test=ast.Name() as tested) | ast.IfExp(test=ast.Name() as tested):
+                plain.add(id(tested))
+    return any(
+        isinstance(node, ast.Name) and node.id == name and id(node) not in plain
+        for node in nodes
+        if not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    )
 
 
 def _may_end(node: ast.AST, name: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import dis
 import functools
+import operator
 import os
 import random
 import sys
@@ -64,8 +65,14 @@ _HOST = {
     "platform": ("machine", "node", "platform", "processor", "release", "system", "uname", "version"),
     "socket": ("getfqdn", "gethostname"),
 }
-_OPTIONAL = frozenset({"secrets", *_HOST})
-"""Modules that are only looked into where somebody has loaded them."""
+_NAMED = (
+    ("time", (*_CLOCKS, *_CLOCKS_WITHOUT_ARGUMENT)),
+    ("uuid", _UUIDS),
+    ("os", (*_OS, "urandom", "environ", "environb")),
+    ("secrets", _SECRETS),
+    *_HOST.items(),
+)
+"""What is looked up by name; modules are only looked into where somebody has loaded them."""
 _FUNCTIONS = (BuiltinFunctionType, FunctionType, MethodType, type)
 _ENVIRONMENT_MODULES = frozenset({"os", "collections.abc", "_collections_abc"})
 _OPCODES_WITH_COUNT = frozenset({"CALL", "CALL_KW"})
@@ -174,12 +181,43 @@ class Sources:
 
 
 def known_sources() -> Sources:
-    """Return the table as the loaded modules make it; the same one while it would not change."""
-    return _resolved(frozenset(_OPTIONAL & sys.modules.keys()))
+    """Return the table as the loaded modules make it; the same one while it would not change.
+
+    A test may have put a clock of its own where a module has its function.
+    """
+    return _resolved(_Bindings(_bound()))
+
+
+class _Bindings:
+    """What is bound in the modules of the table: the same where every object is the same."""
+
+    __slots__ = ("_hash", "_values")
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self._values = values  # kept, so that their ids stay theirs
+        self._hash = hash(tuple(map(id, values)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Bindings) or len(self._values) != len(other._values):
+            return False
+        return all(map(operator.is_, self._values, other._values))
+
+
+def _bound() -> tuple[Any, ...]:
+    values: list[Any] = [datetime.datetime, datetime.date, *vars(random).values()]
+    for module, names in _NAMED:
+        if (found := sys.modules.get(module)) is not None:
+            values += [getattr(found, name, None) for name in names]
+        else:
+            values.append(None)
+    return tuple(values)
 
 
 @functools.lru_cache(maxsize=8)
-def _resolved(loaded: frozenset[str]) -> Sources:
+def _resolved(bindings: _Bindings) -> Sources:
     return Sources()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -90,20 +91,47 @@ class _Territory:
     Attributes:
         aliases: the names in it that are sources of impurity.
         loaded: how many modules were loaded: an import in a function may find one more.
-        namespaces: every namespace that was looked into, with a mark of what was bound there.
+        looks: everything that may hold other objects by now.
     """
 
     codes: tuple[CodeType, ...]
     reads: bool
     aliases: frozenset[str]
     loaded: int
-    namespaces: tuple[tuple[Mapping[str, Any], int], ...]
+    looks: tuple[_Look, ...]
 
     def is_current(self) -> bool:
-        """Whether no name was bound anew since."""
-        return self.loaded == len(sys.modules) and all(
-            _mark(names) == mark for names, mark in self.namespaces
-        )
+        """Whether nothing was bound or put in anew since."""
+        return self.loaded == len(sys.modules) and all(look.is_current() for look in self.looks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a namespace, a class, a container or a closure held when it was looked into.
+
+    Attributes:
+        held: kept alive, as an object that comes later may get the place of one that is gone.
+    """
+
+    item: Any
+    held: tuple[Any, ...]
+
+    def is_current(self) -> bool:
+        """Whether it holds the very same objects."""
+        held = _held(self.item)
+        return len(held) == len(self.held) and all(map(operator.is_, held, self.held))
+
+
+def _held(item: Any) -> tuple[Any, ...]:
+    """Return what something holds, and the names by which it does."""
+    kind = type(item)
+    if kind is FunctionType:
+        return tuple(map(_cell_value, item.__closure__ or ()))
+    if kind is dict:
+        return (*item, *item.values())
+    if issubclass(kind, type):
+        return (*vars(item).values(), *item.__bases__)
+    return tuple(item)
 
 
 class _Territories:
@@ -115,6 +143,9 @@ class _Territories:
 
     def of(self, names: Mapping[str, Any], project: ProjectFiles) -> _Territory:
         """Return the territory of a namespace."""
+        module = sys.modules.get(str(names.get("__name__")))
+        if not isinstance(module, ModuleType) or vars(module) is not names:
+            return _Walk(project, self._sources, None).explore(names)  # whoever made it may drop it soon
         known = self._known.get(id(names))
         if known is None or not known.is_current():
             if len(self._known) >= _MOST_TERRITORIES:
@@ -128,16 +159,12 @@ def _territories(sources: Sources) -> _Territories:
     return _Territories(sources)
 
 
-def _mark(names: Mapping[str, Any]) -> int:
-    return hash(tuple(map(id, names.values())))
-
-
 class _Walk:
     """One walk; with territories it does not enter namespaces itself."""
 
     def __init__(self, project: ProjectFiles, sources: Sources, territories: _Territories | None) -> None:
         self._territories = territories
-        self._namespaces: list[Mapping[str, Any]] = []
+        self._looks: list[_Look] = []
         self.entered: list[_Territory] = []
         self.codes: dict[CodeType, None] = {}
         self.reads = False
@@ -153,11 +180,10 @@ class _Walk:
         self._go()
 
     def explore(self, names: Mapping[str, Any]) -> _Territory:
-        marks = _mark(names)
+        loaded = len(sys.modules)
         aliases = self._namespace(names)
         self._go()
-        namespaces = tuple((seen, marks if seen is names else _mark(seen)) for seen in self._namespaces)
-        return _Territory(tuple(self.codes), self.reads, aliases, len(sys.modules), namespaces)
+        return _Territory(tuple(self.codes), self.reads, aliases, loaded, tuple(self._looks))
 
     def _go(self) -> None:
         while self._todo:
@@ -188,11 +214,18 @@ class _Walk:
                 self._namespace(vars(item))
         elif kind in _CONTAINERS:
             if len(item) <= _LARGEST_CONTAINER:
+                self._note(item)
                 self._hold(item.values() if kind is dict else item)
         else:
             self._todo.extend(_parts(kind, item))
 
+    def _note(self, item: Any) -> None:
+        if self._territories is None and type(item) not in (tuple, frozenset):
+            self._looks.append(_Look(item, _held(item)))
+
     def _function(self, function: FunctionType) -> None:
+        if function.__closure__:
+            self._note(function)
         self._todo.append(vars(function).get("__wrapped__"))
         held = [_cell_value(cell) for cell in function.__closure__ or ()]
         if not self._project.holds(function.__code__.co_filename):
@@ -208,6 +241,7 @@ class _Walk:
     def _class(self, owner: type) -> None:
         if not self._is_of_project(owner):
             return
+        self._note(owner)
         values = list(vars(owner).values())
         self._hold(
             value.__func__ if type(value) in (staticmethod, classmethod) else value for value in values
@@ -231,7 +265,7 @@ class _Walk:
             self.reads = self.reads or territory.reads
             self._aliases[id(names)] = territory.aliases
             return territory.aliases
-        self._namespaces.append(names)
+        self._note(names)
         items = list(names.items())
         found = frozenset(name for name, value in items if self._sources.is_held_by(value))
         self._aliases[id(names)] = found

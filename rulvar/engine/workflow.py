@@ -6,6 +6,7 @@ import functools
 import hashlib
 import inspect
 import typing
+import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from types import CodeType
@@ -62,20 +63,36 @@ class Workflow(Generic[ValueOut]):
         """SHA-256 of the body's source text, or of its compiled code where there is no source."""
         target = self.source or inspect.unwrap(self.body)
         code = getattr(target, "__code__", None)
-        return _source_hash(target) if code is None else _code_hash(code, code.co_filename)
+        return _source_hash(target) if type(code) is not CodeType else _code_hash(_Written(code, target))
+
+
+class _Written:
+    """A function as it was written; the same only as itself: equal code need not have equal text."""
+
+    __slots__ = ("code", "function")
+
+    def __init__(self, code: CodeType, function: Any) -> None:
+        self.code = code
+        self.function = weakref.ref(function)  # what it closes over is not kept
+
+    def __hash__(self) -> int:
+        return id(self.code)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Written) and self.code is other.code
 
 
 @functools.lru_cache(maxsize=1024)
-def _code_hash(code: CodeType, file: str) -> str:
-    """Hash a function's text, once: equal code of two files need not have equal text."""
-    return _source_hash(code)
+def _code_hash(written: _Written) -> str:
+    return _source_hash(written.function())
 
 
 def _source_hash(target: Any) -> str:
     try:
         text = inspect.getsource(target).encode("utf-8")
     except (OSError, TypeError):
-        text = target.co_code if isinstance(target, CodeType) else repr(target).encode("utf-8")
+        code = getattr(target, "__code__", None)
+        text = code.co_code if code is not None else repr(target).encode("utf-8")
     return hashlib.sha256(text).hexdigest()
 
 

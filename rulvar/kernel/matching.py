@@ -82,7 +82,7 @@ class JournalIndex:
         self._queues: dict[tuple[str, str], list[Operation]] = {}  # the next one comes last
         self._shared: set[tuple[str, str]] = set()
         self._has_duplicates = False
-        self._anywhere: dict[str, list[Operation]] = {}
+        self._anywhere: dict[str, list[Operation]] | None = None  # as queues are
         self._by_scope: dict[str, list[Operation]] = {}
         self._by_agent: dict[tuple[str, Any], list[JournalEntry]] | None = None
         for entry in entries:
@@ -109,23 +109,16 @@ class JournalIndex:
             older = self._queues.get((scope, older_key))
             if older and (not queue or older[-1].first.seq < queue[-1].first.seq):
                 queue = older
-        while queue:
-            operation = queue.pop()
-            if not operation.consumed:
-                operation.consumed = True
-                return operation
-        return None
+        return _next(queue)
 
     def take_anywhere(self, key: str) -> Operation | None:
         """Take the first operation left of a key, whatever its scope."""
-        if not self._anywhere:
-            for operation in self.operations.values():
-                self._anywhere.setdefault(operation.first.key, []).append(operation)
-        for operation in self._anywhere.get(key, ()):
-            if not operation.consumed and operation.status == "ok":
-                operation.consumed = True
-                return operation
-        return None
+        if self._anywhere is None:
+            self._anywhere = {}
+            for operation in reversed(self.operations.values()):
+                if operation.status == "ok":
+                    self._anywhere.setdefault(operation.first.key, []).append(operation)
+        return _next(self._anywhere.get(key))
 
     def in_scope(self, scope: str) -> Sequence[Operation]:
         """Return the operations of exactly this scope, in journal order."""
@@ -317,6 +310,16 @@ class JournalIndex:
     def _was_rerun(self, operation: Operation) -> bool:
         # a dangling operation is finished under its own first entry, never repeated
         return operation.terminal is not None and self.disposition(operation) is Disposition.RERUN
+
+
+def _next(queue: list[Operation] | None) -> Operation | None:
+    """Take the operation that comes next; one may have been taken by another way."""
+    while queue:
+        operation = queue.pop()
+        if not operation.consumed:
+            operation.consumed = True
+            return operation
+    return None
 
 
 def segment_of(entry: JournalEntry) -> int:

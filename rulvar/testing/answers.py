@@ -47,6 +47,12 @@ class Answers:
                 f"answers: expected a mapping of wait transitions to values, got {type(answers).__name__}",
                 data={"field": "answers"},
             )
+        for name in answers or ():
+            if not isinstance(name, str):
+                raise ConfigError(
+                    f"answers: {name!r} is no name: write that of a wait transition, or the key of a wait",
+                    data={"field": "answers"},
+                )
         self._answers = dict(answers or {})
         self._used: dict[str, int] = {}
         self._asked: dict[str, None] = {}

@@ -55,5 +55,7 @@ def warn_of(problems: list[str], stacklevel: int) -> None:
 
 def _near(name: str, asked: list[str], known: Collection[str]) -> str:
     near = difflib.get_close_matches(name, [*asked, *known], 1)
-    hint = f"; did you mean {near[0]!r}?" if near and near[0] != name else ""
-    return f"{hint}; it asked for {', '.join(map(repr, asked))}" if asked else f"{hint}; it asked for nothing"
+    asked_for = f"t asked for {', '.join(map(repr, asked)) or 'nothing'}"
+    if near and near[0] != name:
+        return f"; did you mean {near[0]!r}? I{asked_for}"
+    return f"; i{asked_for}"

@@ -33,15 +33,23 @@ def hide_frames(excinfo: Any) -> None:
     if kept is not None and kept is not excinfo.tb:
         excinfo.traceback = type(excinfo.traceback)(kept)
     seen: set[int] = {id(excinfo.value)}
-    cause = _cause(excinfo.value)
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        cause.__traceback__ = _shortened(cause, cause.__traceback__)
-        cause = _cause(cause)
+    todo = _behind(excinfo.value)
+    while todo:
+        error = todo.pop()
+        if id(error) not in seen:
+            seen.add(id(error))
+            # not through the class's own __setattr__: an exception may be a frozen dataclass
+            BaseException.with_traceback(error, _shortened(error, error.__traceback__))
+            todo += _behind(error)
 
 
-def _cause(error: BaseException) -> BaseException | None:
-    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+def _behind(error: BaseException) -> list[BaseException]:
+    """Return what is shown along with an error: its cause, and the members of a group."""
+    cause = error.__cause__
+    if cause is None and not error.__suppress_context__:
+        cause = error.__context__
+    members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return [*members, *(() if cause is None else (cause,))]
 
 
 def _shortened(error: BaseException, traceback: TracebackType | None) -> TracebackType | None:
@@ -63,12 +71,12 @@ def _shortened(error: BaseException, traceback: TracebackType | None) -> Traceba
 def _is_on_purpose(error: BaseException) -> bool:
     """Whether an exception is how rulvar says what is wrong."""
     if isinstance(error, TypeError):
-        return _MISCALLED.match(str(error)) is not None
+        return type(error) is TypeError and _MISCALLED.match(str(error)) is not None
     return isinstance(error, AssertionError) or _is_of_rulvar(type(error))
 
 
 def _is_of_rulvar(kind: type) -> bool:
-    return any(base.__module__.split(".")[0] == "rulvar" for base in kind.__mro__)
+    return any(str(base.__module__).split(".")[0] == "rulvar" for base in kind.__mro__)
 
 
 def _is_hidden(entry: TracebackType) -> bool:

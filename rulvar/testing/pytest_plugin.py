@@ -153,9 +153,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"live test: set {SWITCH}=1" + (f" and {', '.join(keys)}" if keys else ""))
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Let a failure show the user's line; rulvar's frames are shown with --full-trace or a debugger."""
+    """Let a failure show the user's line; rulvar's frames are shown with --full-trace or a debugger.
+
+    Not the first of its kind: the failure of a unittest.TestCase is put in the place of another before.
+    """
     asked = item.config.getoption
     if call.excinfo is None or asked("fulltrace", False) or asked("usepdb", False):
         return

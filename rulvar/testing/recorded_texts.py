@@ -14,6 +14,7 @@ from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ports.observer import ClaimRecord, QuietObserver, SegmentRecord
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.contracts.redaction import Redactor
+from rulvar.errors import RulvarError
 from rulvar.stores.bundle import is_blob_name
 from rulvar.testing.excerpt import ABSENT, excerpt
 
@@ -110,7 +111,10 @@ async def _recorded(
             return value["args"]
         ref = wire.get("transcriptRef") or wire.get("checkpointRef")
         if kind == "agent" and transcripts is not None and isinstance(ref, str) and is_blob_name(ref):
-            data = await transcripts.get(ref)
+            try:
+                data = await transcripts.get(ref)
+            except (RulvarError, OSError):  # what the replay itself found must not be lost for it
+                return ABSENT
             if data is not None:
                 return _prompt_in(data)
     return ABSENT

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 
 from rulvar import define_workflow
@@ -143,3 +145,101 @@ def test_what_a_body_always_reads_is_needed() -> None:
         wanted_args(define_workflow("w", reads), None)
     given = {"phase": 1, "items": [], "name": ""}
     assert wanted_args(define_workflow("w", reads), given) == (given, None)
+
+
+def with_defaults(body: Any) -> Any:
+    @functools.wraps(body)
+    async def filled(ctx: Any, args: Any = None) -> Any:
+        return await body(ctx, {"x": 1, **(args or {})})
+
+    return filled
+
+
+@with_defaults
+async def wrapped(ctx: Any, args: Any) -> Any:
+    return args["x"]
+
+
+async def sets_a_default(ctx: Any, args: Any) -> Any:
+    args.setdefault("x", 1)
+    return args["x"]
+
+
+async def puts_a_key(ctx: Any, args: Any) -> Any:
+    args["x"] = args.get("x", 1)
+    return args["x"]
+
+
+async def hands_on(ctx: Any, args: Any) -> Any:
+    print(args)
+    return args["x"]
+
+
+async def hands_on_in_the_same_line(ctx: Any, args: Any) -> Any:
+    return [args.update(x=1), args["x"]]
+
+
+async def has_another_name(ctx: Any, args: Any) -> Any:
+    same = args
+    same.setdefault("x", 1)
+    return args["x"]
+
+
+async def has_a_helper(ctx: Any, args: Any) -> Any:
+    def fill() -> None:
+        args.update(x=1)
+
+    fill()
+    return args["x"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        wrapped,
+        sets_a_default,
+        puts_a_key,
+        hands_on,
+        hands_on_in_the_same_line,
+        has_another_name,
+        has_a_helper,
+    ],
+)
+def test_a_key_that_the_body_may_have_put_in_itself_is_not_asked_for(body: Any) -> None:
+    assert wanted_args(define_workflow("w", body), {}) == ({}, None)
+
+
+async def looks_first(ctx: Any, args: Any) -> Any:
+    wanted = args["x"] if not args else args["y"]
+    return [wanted, args["z"]]
+
+
+def test_a_key_is_asked_for_where_the_arguments_are_only_looked_at() -> None:
+    with pytest.raises(ConfigError, match="needs argument 'z'"):
+        wanted_args(define_workflow("w", looks_first), {"x": 1})
+
+
+class Titled(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(populate_by_name=True)
+
+    own_name: str = pydantic.Field("", alias="ownName")
+    title: str = pydantic.Field("", validation_alias=pydantic.AliasChoices("title", "heading"))
+
+
+@pytest.mark.parametrize("name", ["own_name", "ownName", "title", "heading"])
+def test_every_name_that_a_model_takes_for_a_field_is_taken(name: str) -> None:
+    async def body(ctx: Any, args: Titled) -> None: ...
+
+    assert wanted_args(define_workflow("w", body, args=Titled), {name: "t"}) == ({name: "t"}, None)
+    with pytest.raises(ConfigError, match="has no argument 'ownname'"):
+        wanted_args(define_workflow("w", body, args=Titled), {"ownname": "t", name: "t"})
+
+
+def test_a_json_schema_that_leaves_names_open_does_so_here_too() -> None:
+    async def body(ctx: Any, args: Any) -> None: ...
+
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    assert wanted_args(define_workflow("w", body, args=schema), {"y": 1}) == ({"y": 1}, None)
+    closed = {**schema, "additionalProperties": False}
+    with pytest.raises(ConfigError, match="has no argument 'y'"):
+        wanted_args(define_workflow("w", body, args=closed), {"y": 1})

@@ -108,7 +108,8 @@ def test_a_command_that_lacks_a_run_names_the_latest(look: Rulvar, store: Any) -
 
 
 @pytest.mark.parametrize(
-    ("typed", "named"), [("01J8", "'01J8ZZZ' or '01J8AAA'"), ("realese-7", "'release-7'")]
+    ("typed", "named"),
+    [("01J8", "'01J8ZZZ' or '01J8AAA'"), ("01j8a", "'01J8AAA'"), ("realese-7", "'release-7'")],
 )
 def test_a_run_that_is_not_there_is_met_with_those_that_come_near(
     look: Rulvar, store: Any, typed: str, named: str

@@ -15,6 +15,7 @@ import random
 import sys
 import time
 import uuid
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -382,6 +383,95 @@ async def test_a_name_that_is_bound_anew_is_seen_by_the_next_engine(project: Any
     exec(compile("def stamp(): return time.time()\n", module.flow.helper.__file__, "exec"), here)
     module.flow.helper.stamp = here["stamp"]
     assert codes(await warnings_of(module.flow.body)) == ["RLV101"]
+
+
+IMPURE = """
+    import time
+    def stamp(*args): return time.time()
+    def made(): return 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("flow", "call", "change"),
+    [
+        ("CLOCKS = {'now': lambda: 0}", "CLOCKS['now']()", "flow.CLOCKS['now'] = impure.stamp"),
+        ("CLOCKS = [lambda: 0]", "CLOCKS[0]()", "flow.CLOCKS[:] = [impure.stamp]"),
+        ("class C:\n    def now(self): return 0", "C().now()", "flow.C.now = impure.stamp"),
+        (
+            "class C:\n    def now(self): return 0\nclass D: ...\nclass E(D): ...",
+            "E().now()",
+            "flow.E.__bases__ = (type('F', (), {'now': impure.stamp, '__module__': 'impure'}),)",
+        ),
+        (
+            "def keep(f):\n    def put(g):\n        nonlocal f\n        f = g\n"
+            "    return (lambda: f()), put\nnow, put = keep(lambda: 0)",
+            "now()",
+            "flow.put(impure.stamp)",
+        ),
+    ],
+)
+async def test_whatever_is_changed_behind_a_name_is_seen_by_the_next_engine(
+    project: Any, flow: str, call: str, change: str
+) -> None:
+    body = f"{flow}\nasync def body(ctx, args): {call}\nasync def idle(ctx, args): ...\n"
+    modules = project(impure=IMPURE, flow=body)
+    assert await warnings_of(modules.flow.idle) == []
+    exec(change, {"flow": modules.flow, "impure": modules.impure})
+    assert codes(await warnings_of(modules.flow.body)) == ["RLV101"]
+
+
+async def test_functions_that_come_and_go_in_the_same_place_of_memory_are_told_apart(project: Any) -> None:
+    modules = project(flow="def stamp(): return 0\nasync def body(ctx, args): stamp()\n")
+    file = modules.flow.__file__
+    found = []
+    for text in ("return 0", "return time.time()") * 5:
+        del modules.flow.stamp
+        gc.collect()
+        exec(compile(f"def stamp(): {text}\n", file, "exec"), names := {"time": time})
+        modules.flow.stamp = names.pop("stamp")
+        del names
+        found.append(codes(await warnings_of(modules.flow.body)))
+    assert found == [[], ["RLV101"]] * 5
+
+
+async def test_a_name_that_moves_to_another_object_of_the_module_is_seen(project: Any) -> None:
+    flow = "import time as clock, types\nfake = types.SimpleNamespace(time=lambda: 0)\nasync def body(ctx, args): now.time()\n"
+    modules = project(flow=flow)
+    names = vars(modules.flow)
+    names["now"] = names.pop("fake")
+    assert await warnings_of(modules.flow.body) == []
+    names["fake"] = names.pop("now")
+    names["now"] = names.pop("clock")
+    assert codes(await warnings_of(modules.flow.body)) == ["RLV101"]
+
+
+async def test_a_clock_that_a_test_replaces_leaves_the_real_one_watched(monkeypatch: Any) -> None:
+    async def body(ctx: Ctx, args: Any) -> None:
+        time.time()
+        uuid.uuid4()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda: 0.0)
+        patched.setattr(uuid, "uuid4", lambda: 0)
+        assert codes(await warnings_of(body)) == ["RLV101", "RLV103"]
+    assert codes(await warnings_of(body)) == ["RLV101", "RLV103"]
+
+
+async def test_a_namespace_that_is_no_modules_is_let_go_of() -> None:
+    class Heavy: ...
+
+    def run_made() -> tuple[Any, Any]:
+        heavy = Heavy()
+        names: dict[str, Any] = {"heavy": heavy, "__name__": "made"}
+        exec(compile("async def body(ctx, args): ...", str(HERE), "exec"), names)
+        return names["body"], weakref.ref(heavy)
+
+    body, heavy = run_made()
+    await warnings_of(body)
+    del body
+    gc.collect()
+    assert heavy() is None
 
 
 async def test_workflows_of_one_module_are_judged_alike_in_every_engine(project: Any) -> None:

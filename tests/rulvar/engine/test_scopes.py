@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from rulvar import Ctx
+from rulvar import Ctx, define_workflow
+from rulvar.testing import create_test_engine
 
 
 async def test_tasks_that_a_branch_starts_stay_in_its_scope(bench: Any) -> None:
@@ -79,3 +80,24 @@ async def test_a_workflow_that_runs_inside_another_run_has_its_own_place(make_be
     assert (await outer.run(body)).value == "x"
     assert len(inner.engine.fake.calls) == 1
     assert [e["kind"] for e in await outer.entries()] == ["step", "step", "decision"]
+
+
+async def test_a_call_that_may_be_served_from_anywhere_takes_the_recorded_ones_in_their_order() -> None:
+    """Those that failed, and those that were taken in their own place, are not among them."""
+    answers = iter(["a", "b", "c"])
+    engine = create_test_engine(agents={"*": lambda request: next(answers)})
+    moved = False
+
+    async def body(ctx: Ctx, args: Any) -> Any:
+        async def ask() -> Any:
+            return await ctx.agent("same", replay="cache")
+
+        if not moved:
+            return [await ask(), await ask(), await ask()]
+        first = await ask()
+        return [first, *await ctx.parallel([ask]), *await ctx.parallel([ask])]
+
+    flow = define_workflow("w", body)
+    assert (await engine.run(flow, run_id="r").result()).value == ["a", "b", "c"]
+    moved = True
+    assert (await engine.resume("r", flow).result()).value == ["a", "b", "c"]

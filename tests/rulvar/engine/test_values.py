@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import re
+import sys
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypedDict
 
 import pydantic
@@ -139,3 +143,21 @@ async def test_a_body_that_returns_what_json_cannot_hold_is_told_where_it_is_wri
         rf"test_values\.py:{line}: workflow 'w' returned\.a\[1\] is of type set; .*sorted", told[0]
     )
     assert f"test_values.py:{line}: workflow 'inner' returned.a[1] is of type set" in told[1]
+
+
+def test_a_hash_is_that_of_the_text_also_where_two_texts_make_equal_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    text = "async def body(ctx, args):\n    # {}\n    return 1\n"
+    path = tmp_path / "flow_of_two_texts.py"
+    hashes = []
+    for comment in ("one", "another"):
+        path.write_text(text.format(comment))
+        importlib.invalidate_caches()
+        sys.modules.pop(path.stem, None)
+        module = importlib.import_module(path.stem)
+        hashes.append(define_workflow("w", module.body).source_hash)
+    sys.modules.pop(path.stem)
+    assert hashes == [sha256(text.format(word).encode()).hexdigest() for word in ("one", "another")]

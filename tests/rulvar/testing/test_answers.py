@@ -50,6 +50,16 @@ async def test_a_key_that_a_waiting_workflow_does_not_ask_for_is_refused() -> No
         await run_workflow(asks, answers={"gaet": 1})
 
 
+async def test_a_name_that_is_like_no_other_is_refused_in_whole_sentences() -> None:
+    with pytest.raises(ConfigError, match=r"never asked for 'x'; it asked for 'gate'$"):
+        await run_workflow(asks, answers={"x": 1})
+
+
+async def test_a_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="answers: 1 is no name"):
+        await run_workflow(asks, answers={1: 1})  # type: ignore[dict-item]
+
+
 async def test_an_answer_that_was_not_needed_is_warned_of_at_the_line_that_scripted_it() -> None:
     with pytest.warns(UnusedAnswerWarning, match="never asked for 'ship'") as told:
         run = await run_workflow(Order, answers={"cancel": None, "ship": None})

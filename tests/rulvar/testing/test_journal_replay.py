@@ -268,6 +268,22 @@ async def test_a_miss_shows_the_recorded_prompt_beside_the_present_one() -> None
         await replay_run(edited, journal=await engine.store.load(run.run_id), profiles=PROFILES)
 
 
+async def test_a_miss_is_told_where_the_transcript_cannot_be_read(tmp_path: Path) -> None:
+    store = await recorded(tmp_path)
+    kept = [path for path in (tmp_path / "runs" / "transcripts").rglob("*") if path.is_file()]
+    assert kept
+    for path in kept:
+        path.unlink()
+        path.mkdir()
+
+    @workflow(name="told")
+    async def edited(ctx: Ctx, args: Any) -> Any:
+        return await ctx.agent("something else")
+
+    with pytest.raises(JournalMissError, match="transcript that has its words is not at hand"):
+        await replay_run(edited, args={"topic": "cats"}, journal=(store, "r1"))
+
+
 async def test_a_wait_under_another_key_shows_both_keys() -> None:
     engine = create_test_engine(agents={"analyst": "looks safe"})
     run = engine.run(release)

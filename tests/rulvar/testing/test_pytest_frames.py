@@ -107,3 +107,88 @@ def test_a_cause_is_shortened_too(project: Project) -> None:
     assert "nosuch.jsonl: cannot read the cassette" in shown
     assert "no tape" in shown
     assert "rulvar/testing/" not in shown
+
+
+def test_members_of_a_group_and_tests_of_unittest_are_shortened_too(project: Project) -> None:
+    project.write(
+        "test_group.py",
+        """
+        import asyncio
+        import unittest
+        from rulvar.testing import replay
+
+        async def one():
+            replay(cassette="nosuch.jsonl")
+
+        async def test_group():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(one())
+
+        class TestOld(unittest.TestCase):
+            def test_old(self):
+                replay(cassette="nosuch.jsonl")
+        """,
+    )
+    shown = project.pytest().stdout
+    assert shown.count("nosuch.jsonl: cannot read the cassette") >= 2
+    assert "2 failed" in shown
+    assert "rulvar/testing/" not in shown
+
+
+def test_exceptions_of_every_make_are_shown(project: Project) -> None:
+    project.write(
+        "test_odd.py",
+        """
+        from dataclasses import dataclass
+        from rulvar.testing import replay
+
+        @dataclass(frozen=True)
+        class Frozen(Exception):
+            why: str
+
+        class Nowhere(Exception):
+            __module__ = None
+
+        class Empty(Exception):
+            def __len__(self):
+                return 0
+
+        class Mute(TypeError):
+            def __str__(self):
+                raise ValueError
+
+        def chained(outer, inner):
+            try:
+                try:
+                    replay(cassette="nosuch.jsonl")
+                except Exception as error:
+                    raise inner from error
+            except Exception as error:
+                raise outer from error
+
+        def test_frozen():
+            chained(RuntimeError("outer"), Frozen("f"))
+
+        def test_nowhere():
+            chained(RuntimeError("outer"), Nowhere("n"))
+
+        def test_empty():
+            chained(RuntimeError("outer"), Empty())
+
+        def test_mute():
+            chained(RuntimeError("outer"), Mute())
+
+        async def test_raised_by_a_listener(monkeypatch):
+            import pytest
+            from rulvar.testing import create_test_engine
+            for error in (Nowhere(), Mute()):
+                async def body(ctx, args, error=error): raise error
+                engine = create_test_engine()
+                (await engine.run(body).result()).unwrap()
+        """,
+    )
+    shown = project.pytest().stdout
+    assert "INTERNALERROR" not in shown
+    assert "5 failed" in shown
+    assert shown.count("nosuch.jsonl: cannot read the cassette") >= 4
+    assert "rulvar/testing/replay" not in shown
