@@ -13,6 +13,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -220,6 +221,8 @@ class JsonlFileStore:
             del self._leases[run_id]
             file.close()
             raise
+        # counted from when the lock was there: whoever had it meanwhile came before
+        lease = self._leases[run_id] = replace(lease, epoch=time.time_ns())
         self._open[run_id] = file
         return lease
 
