@@ -38,6 +38,7 @@
     ├── AdmissionRejectedError      a child may not be started (depth, spawn cap)
     ├── ChildWorkflowError          a child workflow failed
     ├── RunCancelledError           the run was cancelled
+    ├── RunInterruptedError         a run breaks off again and again at the same place
     ├── RunNotFoundError            no run of that id in the store
     ├── ResolutionError             an external wait cannot be resolved that way
     ├── LeaseHeldError              another owner drives the run
@@ -406,6 +407,12 @@ class RunFailedError(RulvarError):
     """`Outcome.unwrap` was asked for the value of a run that did not end ok; ``data`` has its status and error."""
 
     code = "run_failed"
+
+
+class RunInterruptedError(RulvarError):
+    """A run broke off so often at the same place that it is not taken up by itself any more."""
+
+    code = "interrupted"
 
 
 class RunNotFoundError(RulvarError):

@@ -31,6 +31,7 @@ class RunHandle(Generic[Value]):
         self._run: Run | None = None
         self._task: asyncio.Task[Outcome[Value]] | None = None
         self._end_asked: Callable[[Run], None] | None = None
+        self._is_let_go = False
         self._status: RunStatus = "running"
         self._workflow: Workflow[Any] | None = None
         self._preview = Preview()
@@ -135,6 +136,7 @@ class RunHandle(Generic[Value]):
         """
         if self._task is None or self._task.done():
             return
+        self._is_let_go = True
         error = SupersededError(f"run {self.run_id!r} was let go: {reason}", data={"runId": self.run_id})
         self._end_soon(lambda run: run.lose(error))
         await asyncio.wait([self._task])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rulvar.engine.engine import Engine
+    from rulvar.engine.interruptions import Interruptions
 
 __all__ = ["run_meta", "segments_of"]
 
@@ -27,10 +28,17 @@ def segments_of(meta: Mapping[str, Any]) -> int:
 
 
 def run_meta(
-    engine: Engine, request: RunRequest, meta: Mapping[str, Any], status: str, segments: int
+    engine: Engine,
+    request: RunRequest,
+    meta: Mapping[str, Any],
+    status: str,
+    segments: int,
+    interrupted: Interruptions | None = None,
 ) -> RunMeta:
     """Return the row of a run in a status; what the row at hand says of the run's start stands."""
     fresh: RunMeta = {"runId": request.run_id, "status": status, "segments": segments}
+    if interrupted is not None:
+        fresh["interrupted"] = interrupted.to_wire()
     fresh["updatedAt"] = iso_ms(engine.clock.now_ms())
     if not meta:
         if request.name is not None:
@@ -56,4 +64,5 @@ def run_meta(
         if request.trace:
             fresh["trace"] = True
         return fresh
-    return {**meta, **fresh}
+    kept = {name: value for name, value in meta.items() if name != "interrupted"}
+    return {**kept, **fresh}

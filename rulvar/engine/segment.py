@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from rulvar.engine.calls import RunRequest
 from rulvar.engine.control import unwrapped
 from rulvar.engine.failure import describe_raised, returned_form
 from rulvar.engine.handle import RunHandle
+from rulvar.engine.interruptions import count_interruptions
 from rulvar.engine.lease import HeldRun
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.primitives.step import wire_error
@@ -109,7 +111,9 @@ class Segment:
         if ceiling is None and request.resumed:
             ceiling = recorded_ceiling(meta or {}, entries)
         run = Run(self._engine, request, entries, segment, self._handle._bus, store, ceiling)
-        new_meta = run_meta(self._engine, self._request, meta or {}, "running", segment + 1)
+        before = meta or {}
+        broken_off = await count_interruptions(request.run_id, before, entries, store.transcripts)
+        new_meta = run_meta(self._engine, self._request, before, "running", segment + 1, broken_off)
         if not request.strict:
             for name, data in request.kept.items():
                 await store.transcripts.put(f"{request.run_id}/{name}", data)
@@ -294,6 +298,8 @@ class Segment:
             )
         except SupersededError as error:
             # somebody else drives the run now, and settles it
+            if self._handle._is_let_go and "interrupted" in meta:
+                await self._forgive(meta)
             return replace(outcome, status="error", value=None, error=WireError.from_wire(error.to_wire()))
         except (RulvarError, OSError) as error:
             failed = SettlementError(
@@ -303,6 +309,13 @@ class Segment:
             )
             return replace(outcome, status="error", value=None, error=WireError.from_wire(failed.to_wire()))
         return outcome
+
+    async def _forgive(self, meta: RunMeta) -> None:
+        """Forget that earlier segments broke off: this one was let go on purpose."""
+        with contextlib.suppress(RulvarError, OSError):
+            await self._held.save_meta(
+                meta["runId"], {name: value for name, value in meta.items() if name != "interrupted"}
+            )
 
     def _ended(self, run: Run, outcome: Outcome) -> Outcome:
         cost = outcome.cost

@@ -11,6 +11,7 @@ from rulvar.contracts.ports.queue import Submission
 from rulvar.engine.answers import resolve_wait
 from rulvar.engine.submissions import read_submission
 from rulvar.errors import ConfigError, ResolutionError, RulvarError, StoreError, SupersededError
+from rulvar.workers.giving_up import give_up_if_stuck
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
@@ -31,6 +32,7 @@ async def drive(
     *,
     is_wanted_again: bool = False,
     is_unwanted: Callable[[], bool] = lambda: False,
+    max_interruptions: int | None = None,
 ) -> Outcome | None:
     """Drive a run to the end of a segment; None when there was nothing to do.
 
@@ -38,6 +40,7 @@ async def drive(
         is_wanted_again: whether a run that has ended is resumed all the same.
         is_unwanted: when the task is cancelled, says whether the run itself is to be cancelled. If
             not, the worker goes away, and the run is let go for another one.
+        max_interruptions: how often in a row the run may have broken off at one place.
 
     Raises:
         LeaseHeldError, StoreError: try again later; nothing is lost.
@@ -57,6 +60,8 @@ async def drive(
             # it is there by now: another worker had fallen silent with this job, and has woken up
     if meta.get("status") in SETTLED and answer is None and not is_wanted_again:
         return None  # another job of the same run had driven it
+    if meta.get("status") == "running":
+        await give_up_if_stuck(engine, run_id, meta, max_interruptions)
     if answer is not None:
         await _answer(engine, run_id, answer)
     asked = asked or await read_submission(engine, run_id)

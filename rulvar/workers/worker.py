@@ -43,6 +43,8 @@ class Worker:
         concurrency: how many runs are driven at once.
         drain_s: for how long runs may go on after ``stop``; those that still run then are let go, and
             taken up by another worker where they stand.
+        max_interruptions: a run that has broken off so often in a row at the same place, its process killed or gone
+            silent each time, is recorded as failed instead of being taken up once more; None never gives up.
         on_outcome: called with a run's id and outcome when a segment has ended.
 
     Raises:
@@ -56,6 +58,7 @@ class Worker:
         *,
         concurrency: int = 10,
         drain_s: float = 30.0,
+        max_interruptions: int | None = 5,
         on_outcome: OnOutcome | None = None,
     ) -> None:
         chosen = queue if queue is not None else engine.queue
@@ -64,16 +67,16 @@ class Worker:
                 "queue: a worker serves a ProcrastinateQueue; give the engine one, or pass it",
                 data={"field": "queue"},
             )
-        if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
-            raise ConfigError(
-                f"concurrency={concurrency!r}: expected an integer from 1 up", data={"field": "concurrency"}
-            )
+        _check_count(concurrency, "concurrency")
+        if max_interruptions is not None:
+            _check_count(max_interruptions, "max_interruptions")
         if isinstance(drain_s, bool) or not isinstance(drain_s, (int, float)) or not drain_s >= 0:
             raise ConfigError(f"drain_s={drain_s!r}: expected a number of seconds", data={"field": "drain_s"})
         self.engine = engine
         self.queue = chosen
         self.concurrency = concurrency
         self.drain_s = drain_s
+        self.max_interruptions = max_interruptions
         self.stats = WorkerStats()
         self._on_outcome = on_outcome
         self._stopping = asyncio.Event()
@@ -213,6 +216,7 @@ class Worker:
                 job.get("answer"),
                 is_wanted_again=bool(job.get("again")),
                 is_unwanted=is_unwanted,
+                max_interruptions=self.max_interruptions,
             )
         except Exception as error:
             if not (isinstance(error, RulvarError) and error.retryable):
@@ -243,6 +247,11 @@ class Worker:
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
+
+
+def _check_count(value: object, field: str) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigError(f"{field}={value!r}: expected an integer from 1 up", data={"field": field})
 
 
 async def _end(task: asyncio.Task[Any]) -> None:

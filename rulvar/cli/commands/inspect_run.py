@@ -26,6 +26,7 @@ from rulvar.cli.workspace import Workspace
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.clock import epoch_ms
+from rulvar.engine.interruptions import interruptions_of
 from rulvar.errors import ConfigError, RulvarError
 from rulvar.machines.fold import fold_run
 from rulvar.machines.report import place_document
@@ -182,8 +183,19 @@ def _facts(meta: RunMeta, entries: list[JournalEntry]) -> list[tuple[str, str]]:
         ("budget", None if meta.get("budgetUsd") is None else f"${meta['budgetUsd']}"),
         ("entries", len(entries)),
         ("settled", settles or "not yet"),
+        ("broke off", _broken_off(meta)),
     ]
     return [(label, str(value)) for label, value in facts if value not in (None, "")]
+
+
+def _broken_off(meta: RunMeta) -> str | None:
+    told = interruptions_of(meta)
+    if told is None:
+        return None
+    ending = "once" if told.times == 1 else f"{told.times} times in a row without getting any further"
+    return (
+        f"after entry {told.entries - 1}, {ending}" if told.entries else f"before its first entry, {ending}"
+    )
 
 
 def _row(call: Call) -> list[Part]:

@@ -43,6 +43,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         default=30.0,
         help="for how long runs may go on after the first signal (default: 30)",
     )
+    parser.add_argument(
+        "--max-interruptions",
+        metavar="N",
+        type=int,
+        default=5,
+        help="give a run up that has ended its process so often in a row at the same place; 0 never does (default: 5)",
+    )
     parser.add_argument("--until-idle", action="store_true", help="end once nothing is left that is due")
     parser.add_argument("--quiet", "-q", action="store_true", help="no line per run")
     add_store(parser)
@@ -75,6 +82,7 @@ async def _serve(options: argparse.Namespace, terminal: Terminal) -> int:
                 engine,
                 concurrency=options.concurrency,
                 drain_s=options.drain,
+                max_interruptions=options.max_interruptions or None,
                 on_outcome=None if options.quiet else tell,
             )
             terminal.say(f"worker {engine.owner} over {name_of_store(engine.store)}; Ctrl-C ends it")
