@@ -15,12 +15,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.events import Event
 from rulvar.engine.engine import Engine
 from rulvar.engine.handle import RunHandle
+from rulvar.engine.inspection import UnderWay
 from rulvar.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _STYLES = {"ok": "green", "running": "cyan", "suspended": "yellow", "cancelled":
 
 @dataclass(slots=True)
 class Work:
-    """An agent or a tool of a workflow that is under way.
+    """A call of a workflow that is under way.
 
     Attributes:
         doing: names of the tools that it uses at this moment, by the id of the call.
@@ -54,7 +55,8 @@ class RunProgress:
 
     Attributes:
         status: ``running``, or how it ended.
-        under_way: what runs at this moment, by span.
+        under_way: agents and tools that run at this moment, by span, as their events tell.
+        calls: asks the run what it is doing: steps have no events.
         agents: how many agent calls ended in which status.
         replayed: how many the journal served.
         waiting: keys of what it waits for, by entry.
@@ -75,6 +77,15 @@ class RunProgress:
     under_way: dict[str, Work] = field(default_factory=dict)
     waiting: dict[Any, str] = field(default_factory=dict)
     error: str = ""
+    calls: Callable[[], tuple[UnderWay, ...]] = tuple
+
+    def works(self) -> list[Work]:
+        """Return what is under way, by the names that its authors gave it, the first begun first."""
+        told, works = dict(self.under_way), []
+        for call in self.calls():
+            work = told.pop(call.span, None) or Work(call.name, began=self.clock() - call.seconds)
+            works.append(replace(work, name=call.name))
+        return works + list(told.values())
 
     def tell(self, event: Event) -> None:
         """Go on by one event."""
@@ -200,7 +211,7 @@ class _View:
 
     def run_starts(self, handle: RunHandle[Any]) -> None:
         """Follow a run."""
-        run = RunProgress(handle.run_id)
+        run = RunProgress(handle.run_id, calls=handle.under_way)
         with self._lock:
             self.runs.append(run)
 
@@ -261,7 +272,7 @@ def _told(run: RunProgress) -> str:
 
 def _details(run: RunProgress) -> list[Text]:
     lines = []
-    works = list(run.under_way.values())
+    works = run.works()
     for work in works[:_MOST_LINES]:
         line = _text(f"  {work.name}", "cyan")
         if work.model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rulvar.cli.amounts import count_text, seconds_text, tokens_text, usd_text
@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from rulvar.cli.terminal import Part, Style, Terminal
     from rulvar.contracts.events import Event
     from rulvar.engine.handle import RunHandle
+    from rulvar.engine.inspection import UnderWay
 
 __all__ = ["Progress"]
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _REDRAW_SECONDS = 0.1
+_MOST_SHOWN = 8
 _STYLES: Mapping[str, Style] = {
     "ok": "green",
     "error": "red",
@@ -44,7 +46,8 @@ class Progress:
         self._spent = 0.0
         self._paid = 0.0
         self._told: set[str] = set()
-        self._running: dict[str, tuple[str, float]] = {}
+        self._names: dict[str, str] = {}
+        self._handle: RunHandle | None = None
         self._frame = 0
         self._ticker: asyncio.Task[None] | None = None
         self._stop: Callable[[], None] | None = None
@@ -53,6 +56,7 @@ class Progress:
         """Begin to follow a segment."""
         if self._quiet:
             return
+        self._handle = handle
         self._stop = handle.on("*", self._see)
         if self._terminal.shows_progress:
             self._ticker = asyncio.get_running_loop().create_task(self._tick())
@@ -88,25 +92,22 @@ class Progress:
             parts.append(f"  {count_text(self._calls, 'call')}")
         if self._served:
             parts.append(f"  {self._served} from the journal")
-        under_way = [f"{name} {seconds_text(now - began)}" for name, began in self._running.values()]
-        if under_way:
-            parts.append(("  " + ", ".join(under_way), "dim"))
+        if self._handle is not None and (calls := self._handle.under_way()):
+            parts.append(("  " + _under_way(calls), "dim"))
         self._terminal.status(*parts)
 
     def _see(self, event: Event) -> None:
-        name, _ = self._running.get(event.span_id, (_name(event), 0.0))
+        name = self._names.get(event.span_id) or _name(event)
         if event.type == "agent:end":
-            self._running.pop(event.span_id, None)
+            self._names.pop(event.span_id, None)
             if event.replayed:
                 self._served += 1
             else:
                 self._calls += 1
                 self._paid += float(event.get("costUsd") or 0.0)
                 self._spent = max(self._spent, self._paid)
-        elif event.type in ("agent:start", "child:start") and not event.replayed:
-            self._running[event.span_id] = (_name(event), time.monotonic())
-        elif event.type == "child:end":
-            self._running.pop(event.span_id, None)
+        elif event.type == "agent:start" and not event.replayed:
+            self._names[event.span_id] = _name(event)
         elif event.type == "budget:update":
             self._spent = float(event.get("spentUsd") or 0.0)
         elif event.type == "agent:error" and not event.get("willRetry"):
@@ -118,6 +119,13 @@ class Progress:
             parts = line(event, name)
             if parts:
                 self._terminal.say((f"{seconds_text(time.monotonic() - self._started):>7}  ", "dim"), *parts)
+
+
+def _under_way(calls: Sequence[UnderWay]) -> str:
+    """Return what is under way and for how long, the innermost last; of many calls the longest ones."""
+    shown = calls[:_MOST_SHOWN]
+    text = ", ".join(f"{call.name} {seconds_text(call.seconds)}" for call in shown)
+    return text if len(calls) <= _MOST_SHOWN else f"{text}, {len(calls) - _MOST_SHOWN} more"
 
 
 def _name(event: Mapping[str, Any]) -> str:

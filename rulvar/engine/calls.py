@@ -73,6 +73,8 @@ class Opened(msgspec.Struct, eq=False):
         origin: where an agent call that goes on had begun; what its tools do stands below that, however often
             it is taken up again. None is here.
         is_invalidated: whether what the journal tells of it must not be kept.
+        name: what its author called it, for people who watch the run.
+        began_ms: when this segment began with it.
     """
 
     seq: int
@@ -84,6 +86,8 @@ class Opened(msgspec.Struct, eq=False):
     started_at: str
     origin: int | None = None
     is_invalidated: bool = False
+    name: str = ""
+    began_ms: int = 0
 
     @property
     def root(self) -> int:

@@ -10,6 +10,7 @@ from rulvar.contracts.events import Event
 from rulvar.contracts.outcome import Outcome, Preview, RunStatus
 from rulvar.contracts.type_variables import Value
 from rulvar.engine.bus import EventBus
+from rulvar.engine.inspection import UnderWay, calls_under_way
 from rulvar.engine.observed import ObservedEvent, observe_bus
 from rulvar.errors import SupersededError
 
@@ -99,6 +100,11 @@ class RunHandle(Generic[Value]):
     def on(self, type_: str, callback: Callable[[Event], None]) -> Callable[[], None]:
         """Call back for every event of a type from now on (``"*"``: any); return what stops it."""
         return self._bus.subscribe(type_, callback)
+
+    def under_way(self) -> tuple[UnderWay, ...]:
+        """Return the calls that the run is making at this moment, the first begun first; may be asked from any thread."""
+        live = self._run is not None and self._task is not None and not self._task.done()
+        return calls_under_way(self._run) if live and self._run is not None else ()
 
     async def resolve_external(self, key: str, value: Any) -> None:
         """Answer an open wait.

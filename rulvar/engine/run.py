@@ -109,6 +109,8 @@ class Run:
         self._admissions: Mapping[tuple[str, str], Mapping[str, Any]] | None = None
         self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
+        self.opened: dict[str, Opened] = {}
+        """What is under way, by span."""
         self.waits = Waits(self)
         self.liveness = Liveness(self._all_branches_wait)
         self._base = segment << SEGMENT_BITS
@@ -241,17 +243,21 @@ class Run:
         key: str,
         span: str,
         claim: Claim,
+        name: str,
         extra: Mapping[str, Any] | None = None,
     ) -> Opened:
-        """Journal that an operation starts; a dangling one is taken up where it stands."""
-        operation = claim.operation
+        """Journal that an operation starts; a dangling one is taken up where it stands. Watchers see its name."""
+        operation, began = claim.operation, self.clock.now_ms()
         if claim.action == "rerun" and operation is not None and operation.terminal is None:
             first = operation.first
             started = str(first.to_wire().get("startedAt", ""))
-            return Opened(first.seq, first.scope, first.key, first.ordinal, kind, first.span_id, started)
-        opened = Opened(
-            -1, place.scope, key, self.index.next_ordinal(place.scope, key), kind, span, self.now_iso()
-        )
+            opened = Opened(first.seq, first.scope, first.key, first.ordinal, kind, first.span_id, started)
+            opened.name, opened.began_ms = name, began
+            self.opened[first.span_id] = opened
+            return opened
+        ordinal = self.index.next_ordinal(place.scope, key)
+        opened = Opened(-1, place.scope, key, ordinal, kind, span, iso_ms(began), name=name, began_ms=began)
+        self.opened[span] = opened
         wire = {
             "scope": opened.scope,
             "key": key,
@@ -278,6 +284,7 @@ class Run:
 
     def terminal(self, opened: Opened, status: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the terminal entry of an operation."""
+        self.opened.pop(opened.span, None)
         return {
             "ref": opened.seq,
             "scope": opened.scope,

@@ -191,7 +191,9 @@ class MachineRun:
         skips = given is not None and given.has_error and not item.takes_failures
         if skips:
             value["skipped"] = True
-        opened = await run.begin(place, "step", item.call.key, run.next_span(), claim, {"value": value})
+        opened = await run.begin(
+            place, "step", item.call.key, run.next_span(), claim, item.name, {"value": value}
+        )
         facts = {"transition": item.name, "from": item.from_, "to": item.to, "attempt": attempt.number}
         if not skips:
             run.bus.emit("transition:start", opened.span, place.span, facts)

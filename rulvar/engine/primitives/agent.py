@@ -98,7 +98,8 @@ async def _run_admitted(
         extra["memoizeOutcome"] = True
     if (isolation := plan.identity["isolation"]) != "none":
         extra["value"] = {"isolation": isolation}
-    opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, extra)
+    name = plan.options.label or plan.agent_type or plan.choice.model
+    opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, name, extra)
     state = await load_checkpoint(run, claim)
     take_up(run, opened, claim, state)
     host = AgentHost(run, place, plan, opened, task, reservation)

@@ -86,7 +86,7 @@ async def run_child(
         extra["memoizeOutcome"] = True
     if run.tracing and plain is not None:
         extra["value"]["args"] = plain
-    opened = await run.begin(place, "child", hashed, span, claim, extra)
+    opened = await run.begin(place, "child", hashed, span, claim, workflow.name, extra)
     here = place.at(
         scope=scope,
         span=opened.span,

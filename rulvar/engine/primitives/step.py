@@ -48,7 +48,7 @@ async def run_step(
         if run.observe:
             run.observe.call("step", place.scope, content_key, Served(how="journal"), site, label=label)
         return _revive(run, claim.operation.terminal.value, returns, label)
-    opened = await run.begin(place, "step", content_key, run.next_span(), claim)
+    opened = await run.begin(place, "step", content_key, run.next_span(), claim, label)
     place.branch.busy(1)
     token = CURRENT_PLACE.set(place.at(step=label))
     try:

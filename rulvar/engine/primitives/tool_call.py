@@ -125,7 +125,7 @@ async def _open(run: Run, place: Place, tool: Tool, key: str, claim: Claim, args
     if place.attempt is not None:
         # a failed call of a transition stands: another attempt has a scope of its own
         extra["memoizeOutcome"] = True
-    return await run.begin(place, "step", key, run.next_span(), claim, extra)
+    return await run.begin(place, "step", key, run.next_span(), claim, tool.id, extra)
 
 
 async def _call(

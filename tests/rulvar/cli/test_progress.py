@@ -34,11 +34,16 @@ CONFIG = """
         )
 """
 ASKS = """
+    import asyncio
     from rulvar import workflow
 
     @workflow(name="asks")
     async def asks(ctx, args):
-        return await ctx.agent("look", agent_type=args["who"])
+        return await ctx.agent("look", agent_type=args["who"], label=args.get("label"))
+
+    @workflow(name="loads")
+    async def loads(ctx, args):
+        await ctx.parallel([lambda n=n: ctx.step(f"load part {n}", lambda: asyncio.sleep(1.2)) for n in range(args["parts"])])
 """
 
 
@@ -55,6 +60,20 @@ def test_the_live_line_names_the_call_under_way_and_how_long_it_takes(asks: Path
     at.expect("reviewer 1.")
     assert at.wait() == 0
     assert re.search(r"^ +1\.\ds  agent reviewer  ok", at.plain.replace("\r", "\n"), re.MULTILINE)
+
+
+def test_the_live_line_names_a_call_as_its_author_did(asks: Path, person: Any) -> None:
+    at = person("run", "asks.py:asks", "--arg", "who=reviewer", "--arg", "label=first look")
+    at.expect("0 calls  first look 0.")
+    assert at.wait() == 0
+
+
+def test_the_live_line_names_steps_and_counts_those_that_are_too_many(asks: Path, person: Any) -> None:
+    at = person("run", "asks.py:loads", "--arg", "parts=10", COLUMNS="300")
+    at.expect("load part 0 0.")
+    at.expect("load part 7 0.")
+    at.expect(", 2 more")
+    assert at.wait() == 0
 
 
 def test_the_live_line_fits_a_narrow_terminal(asks: Path, person: Any) -> None:
@@ -78,6 +97,9 @@ def test_an_error_is_told_once_and_no_word_is_doubled(asks: Path, rulvar: Rulvar
 
 class Handle:
     """A run whose events a test tells."""
+
+    def under_way(self) -> tuple[Any, ...]:
+        return ()
 
     def on(self, kind: str, see: Callable[[Event], None]) -> Callable[[], None]:
         self.see = see
