@@ -8,7 +8,7 @@ adapter ``models=``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -21,6 +21,7 @@ __all__ = [
     "ANTHROPIC_MODELS",
     "COMPATIBLE_CAPS",
     "OPENAI_MODELS",
+    "KnownModels",
     "ModelFacts",
     "anthropic_facts",
     "facts_with",
@@ -221,3 +222,32 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {camel_case(name): _plain(item) for name, item in value.items()}
     return list(value) if isinstance(value, (tuple, set, frozenset)) else value
+
+
+class KnownModels:
+    """What is known of an adapter's models: a catalogue, refined by the adapter's options.
+
+    Raises:
+        ConfigError: an option is wrong; names it.
+    """
+
+    def __init__(
+        self,
+        catalogued: Callable[[str], ModelFacts],
+        models: Mapping[str, ModelCaps | Mapping[str, Any]] | None,
+        model: str | None,
+        pricing: ModelPricing | Mapping[str, Any] | None,
+    ) -> None:
+        self._catalogued = catalogued
+        self._refined = {
+            name: facts_with(catalogued(name), caps, f"models[{name!r}]")
+            for name, caps in (models or {}).items()
+        }
+        if pricing is not None:
+            if model is None:
+                raise ConfigError("pricing: name the model that it is for: model=", data={"field": "pricing"})
+            self._refined[model] = facts_with(self(model), {"pricing": pricing}, "pricing")
+
+    def __call__(self, model: str) -> ModelFacts:
+        """Return what is known of a model."""
+        return self._refined.get(model) or self._catalogued(model)

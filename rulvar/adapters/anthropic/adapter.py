@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from rulvar.adapters.acceptance import check_agent_shape
 from rulvar.adapters.anthropic.decode import DEFAULT_PAUSES, MessagesDecoder
 from rulvar.adapters.anthropic.encode import FAMILY, encode_request
-from rulvar.adapters.call_ids import CallIds
-from rulvar.adapters.catalogue import ModelFacts, anthropic_facts, facts_with
-from rulvar.adapters.exchange import Exchange
-from rulvar.adapters.identity import BoundModel, check_adapter_id, check_base_url
-from rulvar.adapters.sdk import SdkClients, sdk_fault
+from rulvar.adapters.catalogue import KnownModels, anthropic_facts
+from rulvar.adapters.identity import check_base_url
+from rulvar.adapters.images import PDF
+from rulvar.adapters.sdk_adapter import SdkAdapter
 from rulvar.contracts.capabilities import ModelCaps, ModelPricing
-from rulvar.contracts.messages import ChatRequest, ToolContract
-from rulvar.contracts.stream import ChatEvent, WireError
-from rulvar.errors import ConfigError
+from rulvar.contracts.messages import ChatRequest
 
 __all__ = ["AnthropicAdapter"]
 
 
-class AnthropicAdapter:
+class AnthropicAdapter(SdkAdapter):
     """Models of Anthropic, over the official SDK. The engine owns retries: the SDK makes none.
 
     Args:
@@ -47,6 +42,7 @@ class AnthropicAdapter:
     """
 
     provider = FAMILY
+    media = ("image/", PDF)
 
     def __init__(
         self,
@@ -63,67 +59,48 @@ class AnthropicAdapter:
         transport: Any = None,
         client: Any = None,
     ) -> None:
-        self.id = check_adapter_id(id)
         check_base_url(base_url)
-        self.default_model, self.max_cost_micros = model, max_cost_micros
-        self._models: dict[str, ModelFacts] = {
-            name: facts_with(anthropic_facts(name), caps, f"models[{name!r}]")
-            for name, caps in (models or {}).items()
-        }
-        if pricing is not None:
-            if model is None:
-                raise ConfigError("pricing: name the model that it is for: model=", data={"field": "pricing"})
-            self._models[model] = facts_with(self.facts(model), {"pricing": pricing}, "pricing")
-        self._ids = CallIds("toolu_")
-        self._clients = SdkClients(
-            "anthropic",
-            lambda sdk: sdk.AsyncAnthropic,
-            {
-                "api_key": api_key,
-                "base_url": base_url,
-                "timeout": timeout_s,
-                "default_headers": None if headers is None else dict(headers),
-            },
-            transport,
-            client,
+        self.facts = KnownModels(anthropic_facts, models, model, pricing)
+        super().__init__(
+            id,
+            sdk="anthropic",
+            make=lambda sdk: sdk.AsyncAnthropic,
+            id_prefix="toolu_",
+            model=model,
+            max_cost_micros=max_cost_micros,
+            api_key=api_key,
+            base_url=base_url,
+            timeout_s=timeout_s,
+            headers=headers,
+            transport=transport,
+            client=client,
         )
-
-    def model(self, name: str) -> BoundModel:
-        """Return one of the adapter's models, for ``Agent(model=...)``."""
-        return BoundModel(self, name)
-
-    def facts(self, model: str) -> ModelFacts:
-        """Return what is known of a model."""
-        return self._models.get(model) or anthropic_facts(model)
 
     def caps(self, model: str) -> ModelCaps:
         """Return what a model can do."""
         return self.facts(model).caps
 
-    def build_request(self, request: ChatRequest | Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body that a request is sent with. Nothing is sent.
+    def encode(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the body that a request is sent with."""
+        return encode_request(request, self._ids, self.facts(request.model))
 
-        Raises:
-            ConfigError: the request cannot be sent to this provider.
-        """
-        asked = request if isinstance(request, ChatRequest) else ChatRequest.from_wire(request)
-        return encode_request(asked, self._ids, self.facts(asked.model))
-
-    def stream(self, request: ChatRequest, signal: asyncio.Event | None = None) -> AsyncIterator[ChatEvent]:
-        """Start one exchange; an answer that pauses is continued until it is whole."""
+    def decoder(self, request: ChatRequest) -> MessagesDecoder:
+        """Return what reads the answer to a request, with its continuations after a pause."""
         options = (request.provider_options or {}).get(FAMILY) or {}
         pauses = options.get("pauseTurnMaxContinuations")
         if not isinstance(pauses, int) or isinstance(pauses, bool) or pauses < 0:
             pauses = DEFAULT_PAUSES
-        decoder = MessagesDecoder(self._ids, pauses)
-        return Exchange(
-            lambda: self.build_request(request),
-            self._open,
-            decoder,
-            self._fault,
-            signal,
-            self._clients.secrets,
+        return MessagesDecoder(self._ids, pauses)
+
+    def send(self, client: Any, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
+        """Send a body."""
+        # the body goes whole through extra_body; the SDK warns of models that are near their end, which
+        # must not end a run where warnings are errors, and only clients of other clouds need the name
+        named = body["model"] if self._clients.is_given else ""
+        sent: AbstractAsyncContextManager[Any] = client.messages.with_streaming_response.create(
+            model=named, max_tokens=body["max_tokens"], messages=[], stream=True, extra_body=dict(body)
         )
+        return sent
 
     async def count_tokens(self, request: ChatRequest) -> int:
         """Return how many input tokens a request has, as the provider counts them."""
@@ -133,38 +110,3 @@ class AnthropicAdapter:
             model=body["model"], messages=[], extra_body=kept
         )
         return int(counted.input_tokens)
-
-    def check_agent(
-        self,
-        tools: tuple[ToolContract, ...],
-        output: Any,
-        model: str | None = None,
-        media: tuple[str, ...] = (),
-    ) -> None:
-        """Check that the provider takes an agent's tools, answer and media. Nothing is sent.
-
-        Raises:
-            ConfigError: it does not; names the tool and the field.
-        """
-        check_agent_shape(tools, output, media, ("image/", "application/pdf"))
-
-    def credentials(self) -> list[str]:
-        """Return the credentials that requests carry: no recording may hold them, whoever repeats them."""
-        return self._clients.credentials()
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop; the next request opens new ones."""
-        await self._clients.aclose()
-
-    def _open(self, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
-        # the body goes whole through extra_body; the SDK warns of models that are near their end, which
-        # must not end a run where warnings are errors, and only clients of other clouds need the name
-        named = body["model"] if self._clients.is_given else ""
-        return self._clients.exchange(
-            lambda client: client.messages.with_streaming_response.create(
-                model=named, max_tokens=body["max_tokens"], messages=[], stream=True, extra_body=dict(body)
-            )
-        )
-
-    def _fault(self, error: BaseException) -> WireError | None:
-        return sdk_fault(error, self._clients.secrets())

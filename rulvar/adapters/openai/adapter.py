@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from rulvar.adapters.acceptance import check_agent_shape
-from rulvar.adapters.call_ids import CallIds
-from rulvar.adapters.catalogue import ModelFacts, facts_with, openai_facts
-from rulvar.adapters.exchange import Exchange
-from rulvar.adapters.identity import BoundModel, check_adapter_id, check_base_url
+from rulvar.adapters.catalogue import KnownModels, openai_facts
+from rulvar.adapters.identity import check_base_url
 from rulvar.adapters.images import PDF
 from rulvar.adapters.openai.decode import ResponsesDecoder
 from rulvar.adapters.openai.encode import FAMILY, encode_request, is_downmapped
-from rulvar.adapters.sdk import SdkClients, sdk_fault
+from rulvar.adapters.sdk_adapter import SdkAdapter
 from rulvar.contracts.capabilities import ModelCaps, ModelPricing
-from rulvar.contracts.messages import ChatRequest, ToolContract
-from rulvar.contracts.stream import ChatEvent, WireError
-from rulvar.errors import ConfigError
+from rulvar.contracts.messages import ChatRequest
 
 __all__ = ["OpenAIAdapter"]
 
 
-class OpenAIAdapter:
+class OpenAIAdapter(SdkAdapter):
     """Models of OpenAI, over the official SDK. The engine owns retries: the SDK makes none.
 
     Args:
@@ -47,6 +41,7 @@ class OpenAIAdapter:
     """
 
     provider = FAMILY
+    media = ("image/", PDF)
 
     def __init__(
         self,
@@ -63,92 +58,38 @@ class OpenAIAdapter:
         transport: Any = None,
         client: Any = None,
     ) -> None:
-        self.id = check_adapter_id(id)
         check_base_url(base_url)
-        self.default_model, self.max_cost_micros = model, max_cost_micros
-        self._models: dict[str, ModelFacts] = {
-            name: facts_with(openai_facts(name), caps, f"models[{name!r}]")
-            for name, caps in (models or {}).items()
-        }
-        if pricing is not None:
-            if model is None:
-                raise ConfigError("pricing: name the model that it is for: model=", data={"field": "pricing"})
-            self._models[model] = facts_with(self.facts(model), {"pricing": pricing}, "pricing")
-        self._ids = CallIds("call_")
-        self._clients = SdkClients(
-            "openai",
-            lambda sdk: sdk.AsyncOpenAI,
-            {
-                "api_key": api_key,
-                "base_url": base_url,
-                "timeout": timeout_s,
-                "default_headers": None if headers is None else dict(headers),
-            },
-            transport,
-            client,
+        self.facts = KnownModels(openai_facts, models, model, pricing)
+        super().__init__(
+            id,
+            sdk="openai",
+            make=lambda sdk: sdk.AsyncOpenAI,
+            id_prefix="call_",
+            model=model,
+            max_cost_micros=max_cost_micros,
+            api_key=api_key,
+            base_url=base_url,
+            timeout_s=timeout_s,
+            headers=headers,
+            transport=transport,
+            client=client,
         )
-
-    def model(self, name: str) -> BoundModel:
-        """Return one of the adapter's models, for ``Agent(model=...)``."""
-        return BoundModel(self, name)
-
-    def facts(self, model: str) -> ModelFacts:
-        """Return what is known of a model."""
-        return self._models.get(model) or openai_facts(model)
 
     def caps(self, model: str) -> ModelCaps:
         """Return what a model can do."""
         return self.facts(model).caps
 
-    def build_request(self, request: ChatRequest | Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body that a request is sent with. Nothing is sent.
+    def encode(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the body that a request is sent with."""
+        return encode_request(request, self._ids, self.facts(request.model))
 
-        Raises:
-            ConfigError: the request cannot be sent to this provider.
-        """
-        asked = request if isinstance(request, ChatRequest) else ChatRequest.from_wire(request)
-        return encode_request(asked, self._ids, self.facts(asked.model))
+    def decoder(self, request: ChatRequest) -> ResponsesDecoder:
+        """Return what reads the answer to a request."""
+        return ResponsesDecoder(self._ids, downmapped=is_downmapped(request, self.facts(request.model)))
 
-    def stream(self, request: ChatRequest, signal: asyncio.Event | None = None) -> AsyncIterator[ChatEvent]:
-        """Start one exchange."""
-        decoder = ResponsesDecoder(self._ids, downmapped=is_downmapped(request, self.facts(request.model)))
-        return Exchange(
-            lambda: self.build_request(request),
-            self._open,
-            decoder,
-            self._fault,
-            signal,
-            self._clients.secrets,
+    def send(self, client: Any, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
+        """Send a body; it goes whole through ``extra_body``."""
+        sent: AbstractAsyncContextManager[Any] = client.responses.with_streaming_response.create(
+            model=body["model"], input=[], stream=True, extra_body=dict(body)
         )
-
-    def check_agent(
-        self,
-        tools: tuple[ToolContract, ...],
-        output: Any,
-        model: str | None = None,
-        media: tuple[str, ...] = (),
-    ) -> None:
-        """Check that the provider takes an agent's tools, answer and media. Nothing is sent.
-
-        Raises:
-            ConfigError: it does not; names the tool and the field.
-        """
-        check_agent_shape(tools, output, media, ("image/", PDF))
-
-    def credentials(self) -> list[str]:
-        """Return the credentials that requests carry: no recording may hold them, whoever repeats them."""
-        return self._clients.credentials()
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop; the next request opens new ones."""
-        await self._clients.aclose()
-
-    def _open(self, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
-        return self._clients.exchange(
-            lambda client: client.responses.with_streaming_response.create(
-                model=body["model"], input=[], stream=True, extra_body=dict(body)
-            )
-        )
-
-    def _fault(self, error: BaseException) -> WireError | None:
-        return sdk_fault(error, self._clients.secrets())
+        return sent
