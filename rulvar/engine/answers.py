@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.entries import JournalEntry
@@ -29,15 +30,19 @@ async def answer_run(
     Raises:
         LeaseHeldError: somebody drives the run, and the engine has no queue.
     """
-    try:
+    queue = engine.queue
+    if queue is None:
         await resolve_wait(engine, run_id, key, value, workflow)
-    except LeaseHeldError:
-        if engine.queue is None:
-            raise
-        await queue_answer(engine, run_id, key, value, engine.queue)
-    else:
-        if engine.queue is not None:
-            await engine.queue.wake(run_id)
+        return
+    plain = journal_value(value, f"resolve_external({key!r})")
+    stand_by = getattr(queue, "answering", None)
+    async with contextlib.nullcontext() if stand_by is None else stand_by(run_id, key, plain):
+        try:
+            await resolve_wait(engine, run_id, key, value, workflow)
+        except LeaseHeldError:
+            await queue_answer(engine, run_id, key, value, queue)
+        else:
+            await queue.wake(run_id)
 
 
 async def resolve_wait(

@@ -64,7 +64,8 @@ class Adoption:
                     continue  # another worker was faster, or the job has ended meanwhile
                 raise
             self._stats.adopted += 1
-            _LOG.warning("run %s is adopted: its worker has fallen silent", job.lock)
+            run_id = job.task_kwargs.get("run_id")
+            _LOG.warning("run %s is adopted: its worker has fallen silent", run_id)
 
     async def _put_back_runs(self) -> None:
         look = getattr(self._engine.store, "orphaned_runs", None)

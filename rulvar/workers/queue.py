@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import datetime
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,7 @@ class ProcrastinateQueue:
         self.dsn = checked_dsn(dsn)
         self.name = name
         self._seal = None if keys is None else Seal(keys)
+        self._patience_s = patience_s
         self._pool = PostgresPool(
             dsn, prepare=_make_tables, max_connections=max_connections, patience_s=patience_s
         )
@@ -89,6 +91,27 @@ class ProcrastinateQueue:
         """Have a wait answered as soon as nobody drives the run."""
         payload = {"run_id": check_run_id(run_id), "answer": {"key": key, "value": value}}
         await self._defer(payload, None)
+
+    @contextlib.asynccontextmanager
+    async def answering(self, run_id: str, key: str, value: Any) -> AsyncIterator[None]:
+        """Stand by while an answer is journaled and its run woken: if the process dies meanwhile, a worker does it.
+
+        What stands by is a job that is due when the answer must long have been journaled; it is taken back at
+        the end. One that could not be taken back finds the wait answered, and resumes the run once in vain.
+        """
+        payload = {"run_id": check_run_id(run_id), "answer": {"key": key, "value": value}}
+        due = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2 * self._patience_s)
+        # not behind the run's lock: it must not keep the run from being woken
+        job = await self._defer(payload, None, lock=None, schedule_at=due)
+
+        async def take_back(on: Any, attempt: int) -> None:
+            await on.execute("DELETE FROM procrastinate_jobs WHERE id = %s AND status = 'todo'", (job,))
+
+        try:
+            yield
+        finally:
+            with contextlib.suppress(StoreError):
+                await self._pool.run(take_back)
 
     async def cancel(self, run_id: str) -> int:
         """Cancel a run wherever it is, and return how many jobs of it there were.
@@ -149,49 +172,37 @@ class ProcrastinateQueue:
         self,
         payload: Mapping[str, Any],
         connection: Any,
-        *,
-        priority: int = 0,
-        queueing_lock: str | None = None,
-    ) -> None:
+        **how: Any,
+    ) -> int | None:
+        """Defer a job, and return its id; None when one of its queueing lock waits there already."""
         import psycopg
 
         if connection is not None:
             check_connection(connection)
         payload = await self._sealed(payload)
 
-        async def defer(on: Any, attempt: int) -> None:
-            await self._defer_on(on, payload, priority, queueing_lock)
+        async def defer(on: Any, attempt: int) -> int | None:
+            return await self._defer_on(on, payload, **{"lock": str(payload["run_id"]), **how})
 
         if connection is None:
-            await self._pool.run(defer)
-            return
+            return await self._pool.run(defer)
         await self._pool.ready()
         try:
-            await defer(connection, 0)
+            return await defer(connection, 0)
         except psycopg.Error as error:
             raise refusal(error) from error
 
-    async def _defer_on(
-        self, connection: Any, payload: Mapping[str, Any], priority: int, queueing_lock: str | None
-    ) -> None:
-        """Defer a job on a connection, unless one of its queueing lock waits there already."""
+    async def _defer_on(self, connection: Any, payload: Mapping[str, Any], **how: Any) -> int | None:
         import psycopg
         from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 
         # never opened: jobs are deferred on connections of the pool, or the caller's
-        deferrer = self._new_app().configure_task(
-            TASK,
-            queue=self.name,
-            lock=str(payload["run_id"]),
-            queueing_lock=queueing_lock,
-            priority=priority,
-            connection=connection,
-        )
+        deferrer = self._new_app().configure_task(TASK, queue=self.name, connection=connection, **how)
         try:
             async with savepoint(connection):
-                await deferrer.defer_async(**payload)
+                return await deferrer.defer_async(**payload)
         except AlreadyEnqueued:
-            return
+            return None
         except ConnectorException as error:
             if isinstance(error.__cause__, psycopg.Error):
                 raise error.__cause__ from None  # the pool knows which of them pass

@@ -62,7 +62,11 @@ class Submission:
 
 
 class RunQueue(Protocol):
-    """Hands runs to workers. What is handed over is durable when a call returns."""
+    """Hands runs to workers. What is handed over is durable when a call returns.
+
+    A queue may also have ``answering(run_id, key, value)``, an async context manager that stands by while the
+    block journals an answer and wakes the run: should the process die in it, a worker does both.
+    """
 
     async def submit(self, submission: Submission, *, connection: Any = None, priority: int = 0) -> None:
         """Have a run started.
