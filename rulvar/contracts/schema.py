@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-import msgspec
-
+from rulvar.contracts.schema_types import describe_type
 from rulvar.errors import SchemaError
 
 __all__ = ["SchemaContract", "SchemaIssue", "canonical_schema", "schema_contract"]
@@ -152,6 +151,11 @@ class SchemaContract:
         self._revive = revive
         self._validator: Any = None
 
+    @property
+    def revives(self) -> bool:
+        """Whether a Python value stands behind a JSON value that fits."""
+        return self._revive is not None
+
     def issues(self, value: Any) -> list[SchemaIssue]:
         """Return what is wrong with a JSON value, nothing when it fits."""
         if self._validator is None:
@@ -206,17 +210,15 @@ def schema_contract(schema: Any, what: str = "schema") -> SchemaContract:
         contract = SchemaContract(schema)
         _compile(contract.canonical, what)
         return contract
-    if hasattr(schema, "model_json_schema") and hasattr(schema, "model_validate"):
-        return SchemaContract(schema.model_json_schema(), schema.model_validate)
     try:
-        made = msgspec.json.schema(schema)
+        made = describe_type(schema)
     except (TypeError, NameError) as error:
         raise SchemaError(
             f"{what}: cannot make a JSON Schema of {schema!r} ({error}); pass a JSON Schema, a pydantic "
             "model, a dataclass or a TypedDict",
             data={"field": what},
         ) from None
-    return SchemaContract(made, lambda value: msgspec.convert(value, schema))
+    return SchemaContract(made.whole(), made.convert)
 
 
 def _compile(schema: Any, what: str = "schema") -> Any:

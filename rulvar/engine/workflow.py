@@ -8,11 +8,12 @@ import inspect
 import typing
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Generic, Protocol, cast, overload
 
 from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.contracts.schema_types import makes_objects
 from rulvar.contracts.type_variables import ValueOut
 from rulvar.errors import ConfigError
 
@@ -211,11 +212,10 @@ def _annotated_args(body: Callable[..., Any]) -> Any:
     target = inspect.unwrap(body)
     try:
         name = list(inspect.signature(target).parameters)[1]
-        found = typing.get_type_hints(target).get(name)
+        found = typing.get_type_hints(target, include_extras=True).get(name)
     except Exception:  # an annotation may name anything, or nothing at all: it is not ours to judge
         return None
-    makes_one = isinstance(found, type) and (is_dataclass(found) or hasattr(found, "model_json_schema"))
-    return found if makes_one else None
+    return found if makes_objects(found) else None
 
 
 def takes_args(body: Callable[..., Any]) -> bool:

@@ -227,9 +227,10 @@ class _Execution:
         extra: dict[str, Any] = {name: self._provided(item.token) for name, item in tool.injected.items()}
         if tool.context is not None:
             extra[tool.context] = context
-        arguments = self.task.arguments
-        if tool.takes_object or not isinstance(arguments, dict):
-            value = tool.function(tool.parameters.revive(arguments) if tool.revives else arguments, **extra)
+        given = self.task.arguments
+        arguments = tool.parameters.revive(given) if tool.revives else given
+        if tool.takes_object or not isinstance(given, dict):
+            value = tool.function(arguments, **extra)
         else:
             value = tool.function(**arguments, **extra)
         if inspect.isawaitable(value):

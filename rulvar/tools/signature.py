@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.contracts.schema import SchemaContract, canonical_schema, schema_contract
+from rulvar.contracts.schema_types import TypeSchema, describe_type, is_plain
 from rulvar.errors import ConfigError
 from rulvar.tools.injection import Injected, ToolContext
 
@@ -27,7 +28,7 @@ class Signature:
     Attributes:
         parameters: contract of the arguments object.
         takes_object: whether one parameter takes the whole arguments object.
-        revives: whether that parameter gets an instance of its type instead of plain JSON.
+        revives: whether parameters get instances of their types where those are no plain JSON.
         context: name of the parameter that takes the ToolContext.
         injected: parameters that the engine fills, by name.
     """
@@ -56,11 +57,14 @@ def read_signature(function: Callable[..., Any], name: str, parameters: Any = No
     told = [p for p in declared if p.name != context and p.name not in injected]
     if parameters is not None:
         contract = schema_contract(parameters, f"tool {name!r} parameters")
-        return Signature(contract, _takes_object(told, contract), context=context, injected=injected)
+        takes_object = _takes_object(told, contract)
+        revives = takes_object and hints.get(told[0].name) is parameters and is_object_type(parameters)
+        return Signature(contract, takes_object, revives, context, injected)
     if len(told) == 1 and told[0].name in _OBJECT_NAMES and is_object_type(hints.get(told[0].name)):
         contract = schema_contract(hints[told[0].name], f"tool {name!r} parameters")
         return Signature(contract, True, revives=True, context=context, injected=injected)
-    return Signature(_signature_contract(told, hints, name), context=context, injected=injected)
+    contract = _signature_contract(told, hints, name)
+    return Signature(contract, revives=contract.revives, context=context, injected=injected)
 
 
 def is_object_type(kind: Any) -> bool:
@@ -108,38 +112,53 @@ def _signature_contract(told: list[inspect.Parameter], hints: Mapping[str, Any],
                 "a model passes arguments by name",
                 data={"field": parameter.name},
             )
-    names = [parameter.name for parameter in told]
-    schemas, definitions = _schemas([hints.get(item, Any) for item in names], names, name)
+    types = {
+        parameter.name: _described(hints.get(parameter.name, Any), parameter.name, name) for parameter in told
+    }
+    definitions: dict[str, Any] = {}
+    for made in types.values():
+        definitions.update(made.definitions)
     schema: dict[str, Any] = {
         "type": "object",
-        "properties": dict(zip(names, schemas, strict=True)),
+        "properties": {
+            parameter: made.json
+            if made.definitions.items() <= definitions.items()
+            else canonical_schema(made.whole())  # two classes of one name: the later one has taken it
+            for parameter, made in types.items()
+        },
         "required": [parameter.name for parameter in told if parameter.default is parameter.empty],
         "additionalProperties": False,
     }
     if definitions:
         schema["$defs"] = definitions
-    return SchemaContract(schema)
+    made_of = {
+        parameter: made.convert
+        for parameter, made in types.items()
+        if not is_plain(hints.get(parameter, Any))
+    }
+    return SchemaContract(schema, _reviver(made_of) if made_of else None)
 
 
-def _schemas(types: list[Any], names: list[str], name: str) -> tuple[list[Any], dict[str, Any]]:
-    schemas: list[Any] = []
-    definitions: dict[str, Any] = {}
-    for kind, parameter in zip(types, names, strict=True):
-        if hasattr(kind, "model_json_schema"):
-            made = kind.model_json_schema(ref_template="#/$defs/{model}")
-            definitions.update(made.pop("$defs", {}))
-            schemas.append(made)
-            continue
-        try:
-            (made,), below = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-        except TypeError as error:
-            raise ConfigError(
-                f"tool {name!r}: parameter {parameter!r} has a type that JSON cannot carry ({error})",
-                data={"field": parameter},
-            ) from None
-        definitions.update(below)
-        schemas.append(made)
-    return schemas, definitions
+def _described(kind: Any, parameter: str, name: str) -> TypeSchema:
+    try:
+        return describe_type(kind)
+    except (TypeError, NameError) as error:
+        raise ConfigError(
+            f"tool {name!r}: parameter {parameter!r} has a type that JSON cannot carry ({error})",
+            data={"field": parameter},
+        ) from None
+
+
+def _reviver(converters: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """Return what makes the arguments of a call of its JSON object."""
+
+    def revive(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: converters[name](value) if name in converters else value
+            for name, value in arguments.items()
+        }
+
+    return revive
 
 
 def _takes_object(told: list[inspect.Parameter], contract: SchemaContract) -> bool:

@@ -33,6 +33,16 @@ async def ticket(ctx: Ctx, args: Ticket) -> Any:
 
 
 @workflow
+async def tickets(ctx: Ctx, args: list[Ticket]) -> Any:
+    return await ctx.step("s", lambda: [one.title for one in args])
+
+
+@workflow
+async def maybe(ctx: Ctx, args: Ticket | None) -> Any:
+    return await ctx.step("s", lambda: None if args is None else args.title)
+
+
+@workflow
 async def parent(ctx: Ctx, args: Any) -> Any:
     return await ctx.workflow(order, {"item": "tea", "count": 2})
 
@@ -44,6 +54,9 @@ async def parent(ctx: Ctx, args: Any) -> Any:
         (order, Order("tea", 3), ["tea", 3]),
         (ticket, {"title": "t"}, "t"),
         (ticket, Ticket(title="t"), "t"),
+        (tickets, [{"title": "t"}, {"title": "u"}], ["t", "u"]),
+        (maybe, None, None),
+        (maybe, {"title": "t"}, "t"),
         (parent, None, ["tea", 2]),
     ],
 )
