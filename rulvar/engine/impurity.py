@@ -137,11 +137,20 @@ class Sources:
         self.environ_codes = frozenset({environ.__getitem__.__code__, environ.__iter__.__code__})
         self.codes = self.environ_codes | self.by_code.keys() | {random.Random.__init__.__code__}
 
-    def find(self, called: Any) -> Source | None:
-        """Return the source that a callable is."""
+    def find(self, called: Any, first: Any = None) -> Source | None:
+        """Return the source that a callable is.
+
+        Args:
+            first: what it is called with first; a method may come as its function and its instance.
+        """
         if type(called) not in _FUNCTIONS:
             return None
         source = self.by_callable.get(called)
+        if source is None and type(called) is FunctionType:
+            for source in self.by_code.get(called.__code__, ()):
+                if source.instance is not None and source.instance is first:
+                    return source
+            return None
         if source is None and type(called) is BuiltinFunctionType and called.__name__ in _DATE_CLOCKS:
             owner = called.__self__
             if isinstance(owner, type) and issubclass(owner, datetime.date):

@@ -147,7 +147,7 @@ class _Tool:
 
     def _called(self, code: CodeType, offset: int, called: Any, first: Any) -> Any:
         assert self._sources is not None
-        source = self._sources.find(called)
+        source = self._sources.find(called, first)
         if source is None or not source.is_read_at(code, offset):
             return _MONITORING.DISABLE
         notices = _listener()
