@@ -16,6 +16,7 @@ from typing import Any
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.envelope import ToolEnvelope, decode_envelope
+from rulvar.contracts.foreign_text import tell_foreign_file
 from rulvar.errors import ConfigError
 from rulvar.machines.view import RunView
 
@@ -101,13 +102,16 @@ def load_fixture(source: str | os.PathLike[str] | Mapping[str, Any] | ToolFixtur
     path = Path(source)
     name = str(path)
     try:
-        wire = decode_json(path.read_bytes())
+        data = path.read_bytes()
     except FileNotFoundError:
         raise ConfigError(f"{path.absolute()}: no such fixture", data={"file": name}) from None
     except OSError as error:
         raise ConfigError(f"{path.absolute()}: cannot be read ({error})", data={"file": name}) from None
+    try:
+        wire = decode_json(data)
     except ValueError as error:
-        raise ConfigError(f"{name}: not JSON ({error}); record it again", data={"file": name}) from None
+        problem = tell_foreign_file(data, error, "record it again")
+        raise ConfigError(f"{name}: {problem}", data={"file": name}) from None
     return _decode(wire, name, name)
 
 

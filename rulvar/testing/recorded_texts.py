@@ -15,6 +15,7 @@ from rulvar.contracts.ports.observer import ClaimRecord, QuietObserver, SegmentR
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.contracts.redaction import Redactor
 from rulvar.errors import RulvarError
+from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, EMPTY_TOOLSET_HASH
 from rulvar.stores.bundle import is_blob_name
 from rulvar.testing.excerpt import ABSENT, excerpt
 
@@ -25,8 +26,12 @@ _UNKNOWN: Mapping[str, str] = {
     "child": "of a child the journal holds a hash of its arguments: a run with --trace keeps them",
 }
 _NO_TRANSCRIPT = (
-    "the journal holds a hash of the prompt, and the transcript that has its words is not at hand: replay the "
-    "run in its own store, or as rulvar export wrote it"
+    "the journal holds a hash of the prompt, of the tools and of the schema, any of which may be what differs; the "
+    "transcript that has its words is not at hand: replay the run in its own store, or as rulvar export wrote it"
+)
+_HASHED = (
+    "the prompt, the agent type and the model are the recorded ones: what differs is the tools (one was added, removed "
+    "or changed) or the schema, of which the journal holds hashes"
 )
 _SEVERAL = "the recorded one is the same: several other fields differ at once (agent type, model, effort, schema, tools)"
 
@@ -68,7 +73,7 @@ async def recorded_differences(
     told = []
     for item in differences:
         if item["recorded"] is None and item["path"] in _TEXTS:
-            item = await _filled(item, missed, entries, expected.get("seq"), transcripts)
+            item = await _filled(item, missed, entries, expected, transcripts)
         told.append(item)
     return told
 
@@ -81,9 +86,10 @@ async def _filled(
     item: dict[str, Any],
     missed: ClaimRecord,
     entries: Sequence[JournalEntry],
-    seq: Any,
+    expected: Mapping[str, Any],
     transcripts: TranscriptStore | None,
 ) -> dict[str, Any]:
+    seq = expected.get("seq")
     wires = [entry.to_wire() for entry in entries if entry.seq == seq or entry.ref == seq]
     kind = str(missed.identity.get("kind"))
     actual = missed.identity.get(_FIELDS.get(kind, "key"))
@@ -91,9 +97,28 @@ async def _filled(
     if recorded is ABSENT:
         return {**item, "note": _UNKNOWN.get(kind, _NO_TRANSCRIPT)}
     if recorded == actual:
+        if kind == "agent" and _is_same_agent(missed.identity, expected):
+            return {
+                "path": "tools or schema",
+                "recorded": None,
+                "actual": _hashed(missed.identity),
+                "note": _HASHED,
+            }
         return {**item, "recorded": item["actual"], "note": _SEVERAL}
     left, right = excerpt(*(Redactor().redact(side).value for side in (recorded, actual)))
     return {**item, "recorded": left, "actual": right}
+
+
+def _is_same_agent(identity: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    """Whether a call was recorded with the agent type and the model that it has now."""
+    model = identity.get("modelSpec", {}).get("model")
+    return bool(expected.get("agentType", "") == identity.get("agentType") and expected.get("model") == model)
+
+
+def _hashed(identity: Mapping[str, Any]) -> str:
+    tools = "no tools" if identity.get("toolsetHash") == EMPTY_TOOLSET_HASH else "tools"
+    schema = "no schema" if identity.get("schemaHash") == EMPTY_SCHEMA_HASH else "a schema"
+    return f"{tools}, {schema}"
 
 
 _FIELDS: Mapping[str, str] = {"agent": "prompt", "child": "args"}

@@ -47,6 +47,7 @@ ALL_MEDIA = ("",)
 """Stands for every media type."""
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _SPARE_FIELDS = frozenset({"costMicros", "cost_micros"})
+_STEP_FIELDS = frozenset({"calls", "output", "usage"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ class ScriptedModel(FakeAdapter):
 
     def __init__(
         self,
-        steps: Sequence[Any],
+        steps: Iterable[Any],
         *,
         id: str = "scripted",
         max_cost_micros: int = 0,
@@ -164,7 +165,7 @@ class ScriptedModel(FakeAdapter):
         # a step says what it costs: one token of output stands for one micro-USD
         priced = {"pricing": {"inputUsdPerMTok": 0, "outputUsdPerMTok": 1}, **(caps_overrides or {})}
         super().__init__(caps_overrides=priced, id=id)
-        self._steps = [step if callable(step) else copy.deepcopy(step) for step in steps]
+        self._steps = [step if callable(step) else copy.deepcopy(step) for step in _check_steps(steps)]
         for number, step in enumerate(self._steps):
             _check_step(step, f"scripted_model steps[{number}]")
         self._at = 0
@@ -232,7 +233,7 @@ def scripted_model(
         ConfigError: an option is wrong, or a step can never be an answer; names it.
     """
     return ScriptedModel(
-        list(steps),
+        steps,
         id=id,
         max_cost_micros=max_cost_micros,
         stream_chunk=stream_chunk,
@@ -320,8 +321,24 @@ def _is_envelope(step: Any) -> bool:
     return isinstance(step, Mapping) and step.get("type") in ("final", "tool_calls")
 
 
+def _check_steps(steps: Any) -> list[Any]:
+    """Return the steps as a list; a single one, or what holds none, is refused: its parts are no answers."""
+    if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
+        raise ConfigError(
+            f"scripted_model steps: expected a list of steps, got {type(steps).__name__}; write [step], also for one",
+            data={"field": "steps"},
+        )
+    return list(steps)
+
+
 def _check_step(step: Any, where: str) -> None:
+    if step is None:
+        raise ConfigError(
+            f"{where}: None is no answer; use final(...), tool_calls(...), a text, a JSON value or a function",
+            data={"field": "step"},
+        )
     if not _is_envelope(step):
+        _check_plain_step(step, where)
         return
     usage = step.get("usage") or {}
     unknown = sorted(set(usage) - _SPARE_FIELDS) if isinstance(usage, Mapping) else ["usage"]
@@ -341,6 +358,15 @@ def _check_step(step: Any, where: str) -> None:
         known = isinstance(call, Mapping) and any(call.get(name) for name in ("tool_id", "toolId", "name"))
         if not known:
             raise ConfigError(f"{where}.calls[{number}].tool_id: name the tool", data={"field": "tool_id"})
+
+
+def _check_plain_step(step: Any, where: str) -> None:
+    """Refuse an object that was meant as an answer: as a JSON value it would be answered as it is."""
+    if isinstance(step, Mapping) and "type" in step and not _STEP_FIELDS.isdisjoint(step):
+        raise ConfigError(
+            f"{where}.type: {step['type']!r} is no kind of answer; use 'final' or 'tool_calls'",
+            data={"field": "type"},
+        )
 
 
 def _text(message: Msg) -> str:
