@@ -45,7 +45,9 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
 )
 _URL_PASSWORD = re.compile(r"://[^\s/:@\"']*:([^\s/@\"']+)@", re.ASCII)
 
-_USER_OPTION = re.compile(r"\bcurl\b[^\n]{0,400}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:([^\s\"']+)", re.ASCII)
+_USER_OPTION = re.compile(
+    r"\bcurl\b[^\n|;&]{0,400}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?!\$)([^\s\"']+)", re.ASCII
+)
 
 # ECMAScript's white space, which is not Python's: no U+0085, but U+FEFF.
 WHITE_SPACE = r"[\t\n\v\f\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"

@@ -157,7 +157,7 @@ def _recording(wire: Any, number: int, name: str) -> Recording:
 
 @dataclass(frozen=True, slots=True)
 class DerivedFixture:
-    """A fixture made of a finished run, and how many calls could not go into it."""
+    """A fixture made of a run, and how many calls could not go into it: their results are their children's."""
 
     fixture: ToolFixture
     skipped_pending: int
@@ -193,7 +193,7 @@ def derive_fixture(root: RunView, tools: Iterable[str] | None = None) -> Derived
         if wanted is not None and event.tool_name not in wanted:
             continue
         envelope = event.get("envelope")
-        if event.get("pending"):
+        if event.get("pending") or event.type == "tool.called":
             skipped += 1
             continue
         if envelope is None and event.type == "tool.failed":
@@ -212,13 +212,14 @@ def derive_fixture(root: RunView, tools: Iterable[str] | None = None) -> Derived
 
 
 def _calls(root: RunView) -> list[tuple[int, RunView, Any]]:
-    """Return the finished tool calls of a run tree, in the order in which they were made."""
-    calls = [
-        (event["order"], node, event)
-        for node in root.tree()
-        for event in node.trace
-        if event.type in ("tool.completed", "tool.failed")
-    ]
+    """Return the tool calls of a run tree that ended, or wait for a child, in the order in which they were made."""
+    calls: list[tuple[int, RunView, Any]] = []
+    for node in root.tree():
+        ended = {event["order"] for event in node.trace if event.type in ("tool.completed", "tool.failed")}
+        for event in node.trace:
+            waits = event.type == "tool.called" and node.status == "waiting" and event["order"] not in ended
+            if waits or event.type in ("tool.completed", "tool.failed"):
+                calls.append((event["order"], node, event))
     return sorted(calls, key=lambda item: item[0])
 
 
