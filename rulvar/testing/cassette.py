@@ -212,7 +212,7 @@ def read_cassette(path: str | os.PathLike[str]) -> Cassette:
         ConfigError: the file cannot be read, is no cassette, or one of its rows is wrong. The
             message names the file, the line and the field; ``data`` has them too.
     """
-    name = os.fspath(path)
+    name = cassette_name(path)
     try:
         with open(name, "rb") as file:
             data = file.read()
@@ -220,6 +220,17 @@ def read_cassette(path: str | os.PathLike[str]) -> Cassette:
         problem = f"cannot read the cassette: {error.strerror or error}; record it first, or correct the path"
         raise ConfigError(f"{name}: {problem}", data={"cassette": name}) from None
     return parse_cassette(name, data)
+
+
+def cassette_name(path: Any, field: str = "cassette") -> str:
+    """Return the path of a cassette as text.
+
+    Raises:
+        ConfigError: it is no path.
+    """
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise ConfigError(f"{field}={path!r}: expected the path of a file", data={"field": field})
+    return os.fsdecode(path)
 
 
 def parse_cassette(path: str, data: bytes) -> Cassette:

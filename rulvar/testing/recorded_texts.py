@@ -147,7 +147,7 @@ def _step_begun(value: Any) -> str | None:
 
 def _step_asked_for(identity: Mapping[str, Any]) -> str | None:
     kind, _, name = str(identity.get("key")).partition(":")
-    deps = identity.get("deps") or ()
+    deps = list(identity.get("deps") or ())
     if kind == "transition" and len(deps) == 2:
         return f"{name}: {deps[0]} -> {deps[1]}"
     return f"{name}({_json(deps[0])})" if kind == "tool" and len(deps) == 1 else None
