@@ -359,6 +359,10 @@ def _checked_adapters(adapters: Iterable[Adapter]) -> list[Adapter]:
     live = list(check_adapters(adapters, "record"))
     if not live:
         raise ConfigError("record: adapters is empty, so nothing would be recorded")
+    ids = [adapter.id for adapter in live]
+    for adapter_id in ids:
+        if ids.count(adapter_id) > 1:
+            raise ConfigError(f'record: two adapters have the id "{adapter_id}"')
     return live
 
 

@@ -40,14 +40,13 @@ from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import ConfigError, ModelFailedError
 from rulvar.testing.fake import FakeAdapter, FakeStream, answer_events
 from rulvar.testing.responders import FakeCall
+from rulvar.testing.script_steps import check_step, check_steps, is_envelope
 
 __all__ = ["ScriptedMessage", "ScriptedModel", "ScriptedRequest", "final", "scripted_model", "tool_calls"]
 
 ALL_MEDIA = ("",)
 """Stands for every media type."""
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_SPARE_FIELDS = frozenset({"costMicros", "cost_micros"})
-_STEP_FIELDS = frozenset({"calls", "output", "usage"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +164,9 @@ class ScriptedModel(FakeAdapter):
         # a step says what it costs: one token of output stands for one micro-USD
         priced = {"pricing": {"inputUsdPerMTok": 0, "outputUsdPerMTok": 1}, **(caps_overrides or {})}
         super().__init__(caps_overrides=priced, id=id)
-        self._steps = [step if callable(step) else copy.deepcopy(step) for step in _check_steps(steps)]
+        self._steps = [step if callable(step) else copy.deepcopy(step) for step in check_steps(steps)]
         for number, step in enumerate(self._steps):
-            _check_step(step, f"scripted_model steps[{number}]")
+            check_step(step, f"scripted_model steps[{number}]")
         self._at = 0
         self.max_cost_micros = max_cost_micros
         self.stream_chunk = stream_chunk
@@ -266,12 +265,15 @@ class _ScriptedStream(FakeStream):
                 if inspect.isawaitable(step):
                     step = await step
                 step = copy.deepcopy(step)
-                _check_step(step, "a scripted step")
             except Exception as error:
                 raise ModelFailedError(
                     f"a step of model {model.id!r} raised {type(error).__name__}", data={"kind": "terminal"}
                 ) from error
-        if not _is_envelope(step):
+            try:
+                check_step(step, f"what a step of model {model.id!r} returned")
+            except ConfigError as error:
+                raise ModelFailedError(error.message, data={"kind": "terminal"}) from error
+        if not is_envelope(step):
             return _plain_turn(model, call, step)
         usage = _usage(step)
         if step["type"] == "tool_calls":
@@ -315,58 +317,6 @@ def _usage(step: Mapping[str, Any]) -> Usage:
     usage = step.get("usage") or {}
     cost = usage.get("cost_micros", usage.get("costMicros", 0))
     return Usage(input_tokens=0, output_tokens=cost, cache_read_tokens=0, cache_write_tokens=0)
-
-
-def _is_envelope(step: Any) -> bool:
-    return isinstance(step, Mapping) and step.get("type") in ("final", "tool_calls")
-
-
-def _check_steps(steps: Any) -> list[Any]:
-    """Return the steps as a list; a single one, or what holds none, is refused: its parts are no answers."""
-    if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
-        raise ConfigError(
-            f"scripted_model steps: expected a list of steps, got {type(steps).__name__}; write [step], also for one",
-            data={"field": "steps"},
-        )
-    return list(steps)
-
-
-def _check_step(step: Any, where: str) -> None:
-    if step is None:
-        raise ConfigError(
-            f"{where}: None is no answer; use final(...), tool_calls(...), a text, a JSON value or a function",
-            data={"field": "step"},
-        )
-    if not _is_envelope(step):
-        _check_plain_step(step, where)
-        return
-    usage = step.get("usage") or {}
-    unknown = sorted(set(usage) - _SPARE_FIELDS) if isinstance(usage, Mapping) else ["usage"]
-    cost = 0 if unknown else usage.get("cost_micros", usage.get("costMicros", 0))
-    if unknown or not isinstance(cost, int) or isinstance(cost, bool) or cost < 0:
-        raise ConfigError(
-            f"{where}.usage: expected {{'cost_micros': an integer from 0 up}}", data={"field": "usage"}
-        )
-    if step["type"] == "final":
-        if "output" not in step:
-            raise ConfigError(f"{where}.output: a final answer has an output", data={"field": "output"})
-        return
-    calls = step.get("calls")
-    if not isinstance(calls, (list, tuple)) or not calls:
-        raise ConfigError(f"{where}.calls: expected a list of calls", data={"field": "calls"})
-    for number, call in enumerate(calls):
-        known = isinstance(call, Mapping) and any(call.get(name) for name in ("tool_id", "toolId", "name"))
-        if not known:
-            raise ConfigError(f"{where}.calls[{number}].tool_id: name the tool", data={"field": "tool_id"})
-
-
-def _check_plain_step(step: Any, where: str) -> None:
-    """Refuse an object that was meant as an answer: as a JSON value it would be answered as it is."""
-    if isinstance(step, Mapping) and "type" in step and not _STEP_FIELDS.isdisjoint(step):
-        raise ConfigError(
-            f"{where}.type: {step['type']!r} is no kind of answer; use 'final' or 'tool_calls'",
-            data={"field": "type"},
-        )
 
 
 def _text(message: Msg) -> str:

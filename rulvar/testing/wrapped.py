@@ -18,7 +18,7 @@ def check_adapters(adapters: Iterable[Any], caller: str) -> Iterator[Adapter]:
     """Yield adapters after a look at their shape.
 
     Raises:
-        ConfigError: an item is no adapter, two have one id, or there is no list of them.
+        ConfigError: an item is no adapter, or there is no list of them.
     """
     if not isinstance(adapters, Iterable) or isinstance(adapters, (str, Adapter)):
         raise ConfigError(
@@ -26,17 +26,11 @@ def check_adapters(adapters: Iterable[Any], caller: str) -> Iterator[Adapter]:
             "for one",
             data={"field": "adapters"},
         )
-    seen: set[str] = set()
     for index, adapter in enumerate(adapters):
         if not isinstance(adapter, Adapter) or not isinstance(adapter.id, str) or not adapter.id:
             raise ConfigError(
                 f"{caller}: adapters[{index}] is no adapter (id, caps, stream): {type(adapter).__name__}"
             )
-        if adapter.id in seen:
-            raise ConfigError(
-                f'{caller}: two adapters have the id "{adapter.id}"', data={"field": "adapters"}
-            )
-        seen.add(adapter.id)
         yield adapter
 
 
