@@ -17,7 +17,11 @@ _FILES = (
 _LINES = (
     *_FILES,
     *(
-        (marker, "a merge conflict: put the rows of both sides together with rulvar cassette merge")
+        (
+            marker,
+            "a merge conflict: put the rows of both sides together with rulvar cassette merge; git show :2:FILE and "
+            "git show :3:FILE print them",
+        )
         for marker in _CONFLICT
     ),
 )
