@@ -145,13 +145,14 @@ class Exchange:
                 return
             body = None if terminal is not None else self._decoder.next_body(body)
             if body is None:
-                yield terminal or StreamError(error=broken_stream(self._early_end()))
+                yield terminal or StreamError(error=self._early_end())
 
-    def _early_end(self) -> str:
+    def _early_end(self) -> WireError:
         kind = self._kind.partition(";")[0].strip().lower()
         if self._heard or kind == "text/event-stream" or not _MEDIA_TYPE.fullmatch(kind):
-            return "it ended before the answer did"
-        return f"it is {kind} and no event stream; is base_url= the address of the API?"
+            return broken_stream("it ended before the answer did")
+        told = f"it is {kind} and no event stream; is base_url= the address of the API?"
+        return broken_stream(told, is_unreadable=True)
 
     def _clean(self, event: ChatEvent) -> ChatEvent:
         """Mask the secrets in a failure that came inside the answer."""
@@ -230,7 +231,7 @@ class Exchange:
                 yield unusable_answer(str(error))
                 return
             except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-                yield StreamError(error=broken_stream(_shape_of(error)))
+                yield StreamError(error=broken_stream(_shape_of(error), is_unreadable=True))
                 return
 
     def _failed(self, error: Exception) -> StreamError:

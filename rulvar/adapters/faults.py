@@ -111,13 +111,14 @@ def connection_fault(*, timed_out: bool = False) -> WireError:
     return WireError(code="agent", message=text, retryable=True, data=data)
 
 
-def broken_stream(what: str) -> WireError:
-    """Return the failure of a stream that broke off or that cannot be read."""
+def broken_stream(what: str, *, is_unreadable: bool = False) -> WireError:
+    """Return the failure of a stream that broke off or, is_unreadable, that is no answer of the API."""
+    reason = {"reason": "invalid_response"} if is_unreadable else {}
     return WireError(
         code="agent",
         message=f"the provider's stream broke: {what}",
         retryable=True,
-        data={"kind": "transport"},
+        data={"kind": "transport", **reason},
     )
 
 

@@ -16,7 +16,10 @@ _NAME_END = re.compile(
     r"(?:authorization|key|token|secret|password|passwd|passphrase|pwd|credentials?)(?![A-Za-z0-9_-])",
     re.ASCII | re.IGNORECASE,
 )
-_SEPARATOR = re.compile(rf"\\*[\"']?{WHITE_SPACE}*(?P<strong>(?:[:=]>?{WHITE_SPACE}*)+)?(?P<quote>\\*[\"'])?")
+_SEPARATOR = re.compile(
+    rf"(?:\\*[\"'`]|%2[27])?{WHITE_SPACE}*(?P<strong>(?:(?:[:=]>?|%3[ADad]){WHITE_SPACE}*)+)?"
+    r"(?P<quote>\\*(?:\"\"\"|'''|[\"'`])|%2[27])?"
+)
 _TOKEN = re.compile(rf"(?:(?!{WHITE_SPACE})[^\"',}}\\]|\\(?![\"']))+")
 _SCHEME_TOKEN = re.compile(r"bearer\b", re.ASCII | re.IGNORECASE)
 _NEXT_TOKEN = re.compile(rf"{WHITE_SPACE}+((?:(?!{WHITE_SPACE})[^\"',}}\\])+)")
@@ -117,12 +120,26 @@ def _named_values(text: str) -> Iterator[Secret]:
             kind = "generic"
         if kind is None:
             continue
+        element = _element_text(text, match.end() - len(name), match.end())
+        if element is not None:
+            for start, end in mask_spans(kind, text, *element):
+                yield Secret(start, end, f"{kind}-value")
+                done = end
+            continue
         separator = _SEPARATOR.match(text, match.end())
         if separator is None or separator.end() >= len(text):
             continue
         for start, end in _values_after(text, name, kind, separator):
             yield Secret(start, end, f"{kind}-value")
             done = end
+
+
+def _element_text(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Return the extent of the text of an XML element whose name stands there."""
+    if text[end : end + 1] != ">" or text[max(0, start - 1) : start] != "<":
+        return None
+    close = text.find("<", end + 1)
+    return end + 1, len(text) if close < 0 else close
 
 
 def _follows_api(text: str, start: int) -> bool:
@@ -140,7 +157,8 @@ def _values_after(
     text: str, name: str, kind: NameKind, separator: re.Match[str]
 ) -> Iterator[tuple[int, int]]:
     strong, quote, start = separator.group("strong"), separator.group("quote"), separator.end()
-    if quote is not None and (strong is not None or text[separator.start()].isspace()):
+    stands_alone = text[separator.start()].isspace() and quote != "`"  # `NAME` in prose is no value
+    if quote is not None and (strong is not None or stands_alone):
         close = text.find(quote, start)
         if close >= 0:
             yield from mask_spans(kind, text, start, close)
@@ -149,7 +167,8 @@ def _values_after(
     if token is None or token.group().startswith(MASK):
         return
     if strong is None:
-        follows = start > separator.start() and text[start - 1] not in "\"'\\"
+        # behind white space, and not behind a quote (the last of %22 and %27 is a digit)
+        follows = start > separator.start() and text[start - 1] not in "\"'`\\27"
         may = kind in ("authorization", "api-key") or name.startswith("--")
         if follows and may and not _reads_on(token.group()):
             yield token.span()

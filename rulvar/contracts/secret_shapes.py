@@ -45,6 +45,10 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
 )
 _URL_PASSWORD = re.compile(r"://[^\s/:@\"']*:([^\s/@\"']+)@", re.ASCII)
 
+_USER_OPTION = re.compile(
+    r"\bcurl\b[^\n|;&]{0,400}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?!\$)([^\s\"']+)", re.ASCII
+)
+
 # ECMAScript's white space, which is not Python's: no U+0085, but U+FEFF.
 WHITE_SPACE = r"[\t\n\v\f\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
 _BEARER = re.compile(rf"(?<!\w)bearer{WHITE_SPACE}+([\w.~+/=-]{{8,}})", re.ASCII | re.IGNORECASE)
@@ -68,6 +72,10 @@ def find_shapes(text: str, lower: str) -> Iterator[Secret]:
         for match in _URL_PASSWORD.finditer(text):
             if match.group(1) != MASK:
                 yield Secret(*match.span(1), "url-password")
+    if "curl" in lower:
+        for match in _USER_OPTION.finditer(text):
+            if match.group(1) != MASK:
+                yield Secret(*match.span(1), "basic-credential")
     if "bearer" in lower:
         yield from _bearer_tokens(text)
     if "basic" in lower:

@@ -111,7 +111,7 @@ def explain_miss(
         difference = Difference(path=_free_text(kind), recorded=None, actual=_free_value(identity))
         message = (
             f"{found} {where} is not in the journal; the next recorded {kind} there is seq "
-            f"{here[0].first.seq}, and its {_free_text(kind)} (or several fields at once) differs"
+            f"{here[0].first.seq}, and {_unseen(kind)}"
         )
         return _divergence("changed", kind, scope, label, found, expected, (difference,), message)
     message = f"{found} {where} is not in the journal, and no recorded {kind} is left there: it was inserted"
@@ -247,6 +247,13 @@ def _describe_call(identity: Mapping[str, Any], label: str | None) -> str:
 
 def _free_text(kind: str) -> str:
     return {"agent": "prompt", "step": "label or deps", "child": "args", "external": "key"}.get(kind, "key")
+
+
+def _unseen(kind: str) -> str:
+    """Return what may differ where no single known change leads to the recorded key."""
+    if kind == "agent":
+        return "its prompt, tools or schema (or several fields at once) differ"
+    return f"its {_free_text(kind)} (or several fields at once) differs"
 
 
 def _free_value(identity: Mapping[str, Any]) -> str | None:

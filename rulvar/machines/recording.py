@@ -16,6 +16,7 @@ from typing import Any
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.envelope import ToolEnvelope, decode_envelope
+from rulvar.contracts.foreign_text import tell_foreign_file
 from rulvar.errors import ConfigError
 from rulvar.machines.view import RunView
 
@@ -101,13 +102,16 @@ def load_fixture(source: str | os.PathLike[str] | Mapping[str, Any] | ToolFixtur
     path = Path(source)
     name = str(path)
     try:
-        wire = decode_json(path.read_bytes())
+        data = path.read_bytes()
     except FileNotFoundError:
         raise ConfigError(f"{path.absolute()}: no such fixture", data={"file": name}) from None
     except OSError as error:
         raise ConfigError(f"{path.absolute()}: cannot be read ({error})", data={"file": name}) from None
+    try:
+        wire = decode_json(data)
     except ValueError as error:
-        raise ConfigError(f"{name}: not JSON ({error}); record it again", data={"file": name}) from None
+        problem = tell_foreign_file(data, error, "record it again")
+        raise ConfigError(f"{name}: {problem}", data={"file": name}) from None
     return _decode(wire, name, name)
 
 
@@ -153,7 +157,7 @@ def _recording(wire: Any, number: int, name: str) -> Recording:
 
 @dataclass(frozen=True, slots=True)
 class DerivedFixture:
-    """A fixture made of a finished run, and how many calls could not go into it."""
+    """A fixture made of a run, and how many calls could not go into it: their results are their children's."""
 
     fixture: ToolFixture
     skipped_pending: int
@@ -189,7 +193,7 @@ def derive_fixture(root: RunView, tools: Iterable[str] | None = None) -> Derived
         if wanted is not None and event.tool_name not in wanted:
             continue
         envelope = event.get("envelope")
-        if event.get("pending"):
+        if event.get("pending") or event.type == "tool.called":
             skipped += 1
             continue
         if envelope is None and event.type == "tool.failed":
@@ -208,13 +212,14 @@ def derive_fixture(root: RunView, tools: Iterable[str] | None = None) -> Derived
 
 
 def _calls(root: RunView) -> list[tuple[int, RunView, Any]]:
-    """Return the finished tool calls of a run tree, in the order in which they were made."""
-    calls = [
-        (event["order"], node, event)
-        for node in root.tree()
-        for event in node.trace
-        if event.type in ("tool.completed", "tool.failed")
-    ]
+    """Return the tool calls of a run tree that ended, or wait for a child, in the order in which they were made."""
+    calls: list[tuple[int, RunView, Any]] = []
+    for node in root.tree():
+        ended = {event["order"] for event in node.trace if event.type in ("tool.completed", "tool.failed")}
+        for event in node.trace:
+            waits = event.type == "tool.called" and node.status == "waiting" and event["order"] not in ended
+            if waits or event.type in ("tool.completed", "tool.failed"):
+                calls.append((event["order"], node, event))
     return sorted(calls, key=lambda item: item[0])
 
 

@@ -49,8 +49,11 @@ class UsageLimits:
         if isinstance(limits, UsageLimits):
             return limits
         if not isinstance(limits, Mapping):
+            hint = (
+                "; an agent's Limits stand in Agent(limits=...)" if type(limits).__name__ == "Limits" else ""
+            )
             raise ConfigError(
-                f"{what}: expected UsageLimits or a mapping, got {type(limits).__name__}",
+                f"{what}: expected UsageLimits or a mapping, got {type(limits).__name__}{hint}",
                 data={"field": what},
             )
         known = {item.name for item in fields(cls)}

@@ -17,6 +17,7 @@ import msgspec
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.capabilities import ModelCaps
+from rulvar.contracts.foreign_text import tell_foreign_text
 from rulvar.contracts.stream import ChatEvent
 from rulvar.errors import ConfigError
 from rulvar.testing.cassette_lines import Declaration, LineReader, RowFacts
@@ -26,7 +27,6 @@ from rulvar.testing.cassette_shape import (
     check_header,
     event_from_wire,
 )
-from rulvar.testing.foreign_text import tell_foreign_text
 
 __all__ = ["Cassette", "CassetteHeader", "CassetteRow", "read_cassette"]
 
@@ -37,6 +37,7 @@ _BLANK = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\
 
 _OPEN_BRACE = ord("{")
 _RECORD_AGAIN = "record the cassette again"
+_TORN = "the last line is torn (a recording was cut off there): delete the line, or record again"
 _CORRECT = f"correct it, or {_RECORD_AGAIN}"
 
 
@@ -211,7 +212,7 @@ def read_cassette(path: str | os.PathLike[str]) -> Cassette:
         ConfigError: the file cannot be read, is no cassette, or one of its rows is wrong. The
             message names the file, the line and the field; ``data`` has them too.
     """
-    name = os.fspath(path)
+    name = cassette_name(path)
     try:
         with open(name, "rb") as file:
             data = file.read()
@@ -219,6 +220,17 @@ def read_cassette(path: str | os.PathLike[str]) -> Cassette:
         problem = f"cannot read the cassette: {error.strerror or error}; record it first, or correct the path"
         raise ConfigError(f"{name}: {problem}", data={"cassette": name}) from None
     return parse_cassette(name, data)
+
+
+def cassette_name(path: Any, field: str = "cassette") -> str:
+    """Return the path of a cassette as text.
+
+    Raises:
+        ConfigError: it is no path.
+    """
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise ConfigError(f"{field}={path!r}: expected the path of a file", data={"field": field})
+    return os.fsdecode(path)
 
 
 def parse_cassette(path: str, data: bytes) -> Cassette:
@@ -278,6 +290,8 @@ class _Reader:
         try:
             return bool(self.data[start:end].decode("utf-8").strip(_BLANK))
         except UnicodeDecodeError as error:
+            if number > 1 and error.end == end - start and end == len(self.data):
+                refuse(self.path, number, None, _TORN)  # it ends within a character
             problem = tell_foreign_text(self.data[start:end], error, _RECORD_AGAIN)
             refuse(self.path, number, None, problem)
 
@@ -286,7 +300,8 @@ class _Reader:
             wire = decode_json(self.data[start:end])
             check_header(wire)
         except WrongField as wrong:
-            refuse(self.path, number, wrong.field, wrong.problem)
+            said = wrong.problem
+            refuse(self.path, number, wrong.field, said if ";" in said else f"{said}; {_CORRECT}")
         except (ValueError, RecursionError) as error:
             otherwise = "this file is not a cassette, or its header was cut off: record to a new file"
             problem = tell_foreign_text(self.data[start:end], error, otherwise)
@@ -297,12 +312,7 @@ class _Reader:
 
     def refuse_text(self, number: int, start: int, end: int, error: Exception) -> NoReturn:
         if end == len(self.data):
-            refuse(
-                self.path,
-                number,
-                None,
-                "the last line is torn (a recording was cut off there): delete the line, or record again",
-            )
+            refuse(self.path, number, None, _TORN)
         problem = tell_foreign_text(self.data[start:end], error, f"delete the line, or {_RECORD_AGAIN}")
         refuse(self.path, number, None, problem)
 

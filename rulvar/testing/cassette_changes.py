@@ -9,7 +9,7 @@ from typing import Any
 from rulvar.contracts.canonical import encode_json
 from rulvar.errors import ConfigError
 from rulvar.kernel.keys import CURRENT_HASH_VERSION
-from rulvar.testing.cassette import Cassette, CassetteRow, parse_cassette, read_cassette
+from rulvar.testing.cassette import Cassette, CassetteRow, cassette_name, parse_cassette, read_cassette
 from rulvar.testing.cassette_lines import encode_line
 from rulvar.testing.cassette_rules import LAST_OCCURRENCE, check_numbering, check_replayable, refuse_ceiling
 from rulvar.testing.excerpt import excerpt
@@ -128,7 +128,7 @@ def merge_cassettes(inputs: Iterable[str | os.PathLike[str]], output: str | os.P
     following: dict[tuple[str, str], int] = {}
     for tape in tapes:
         lines += _numbered_on(tape, following)
-    path = os.fspath(output)
+    path = cassette_name(output, "output")
     data = b"\n".join(lines) + b"\n"
     check_replayable(parse_cassette(path, data))
     _replace(path, lines)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from rulvar.contracts.redaction import MASK, Redactor
 from rulvar.contracts.request_hash import former_request_hash, request_hash
 from rulvar.errors import ConfigError, RulvarError
-from rulvar.testing.cassette import Cassette, read_cassette
+from rulvar.testing.cassette import Cassette, cassette_name, read_cassette
 from rulvar.testing.cassette_rules import check_replayable
 
 __all__ = ["CassetteFinding", "check_cassette"]
@@ -52,7 +52,7 @@ def check_cassette(
         hashes: look for edited rows too, whose request hashes to something else. A row that a hook
             masked when it was recorded looks like one.
     """
-    name = os.fspath(path)
+    name = cassette_name(path, "path")
     try:
         tape = read_cassette(name)
     except ConfigError as error:

@@ -11,7 +11,7 @@ from rulvar.contracts.stream import Finish, StreamError, TextDelta
 from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage
 from rulvar.errors import ConfigError
 from rulvar.runtime.pricing import price_usd
-from rulvar.testing.cassette import Cassette, CassetteRow, read_cassette
+from rulvar.testing.cassette import Cassette, CassetteRow, cassette_name, read_cassette
 from rulvar.testing.diagnose import diagnose_miss
 
 __all__ = ["cassette_stats", "explain_request", "find_rows", "list_cassettes", "row_summary"]
@@ -138,8 +138,13 @@ def explain_request(
 
 
 def _files(paths: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[str, bool]]:
-    for path in paths:
-        name = os.fspath(path)
+    if isinstance(paths, (str, os.PathLike)):
+        raise ConfigError(
+            f"paths: expected a list of files and folders, got {type(paths).__name__}; write [path], also for one",
+            data={"field": "paths"},
+        )
+    for number, path in enumerate(paths):
+        name = cassette_name(path, f"paths[{number}]")
         if not os.path.isdir(name):
             yield name, True
             continue

@@ -27,7 +27,11 @@ def check_replayable(cassette: Cassette) -> None:
     version = cassette.header.hash_version
     if version not in SUPPORTED_HASH_VERSIONS:
         window = " and ".join(map(str, SUPPORTED_HASH_VERSIONS))
-        raise _refused(cassette, f"hashVersion {version} is outside the supported {window}; record it again")
+        raise _refused(
+            cassette,
+            f"hashVersion {version} is outside the supported {window}; record it again",
+            field="hashVersion",
+        )
     if cassette.unterminated:
         index = cassette.unterminated[0]
         adapter = cassette.declarations[cassette.declared[index]].adapter_id
@@ -35,6 +39,8 @@ def check_replayable(cassette: Cassette) -> None:
             cassette,
             f'row {index + 1} (line {cassette.lines[index]}, adapter "{adapter}"): its events do not end '
             "with exactly one terminal event (finish or error); delete the line, or record again",
+            line=cassette.lines[index],
+            field="events",
         )
     check_numbering(cassette)
     _check_caps_agree(cassette)
@@ -73,8 +79,9 @@ def check_numbering(cassette: Cassette) -> None:
                 raise _refused(
                     cassette,
                     f'adapter "{adapter_id}", requestHash {request_hash}: occurrence {number} stands twice '
-                    f"(lines {cassette.lines[other]} and {cassette.lines[row]}): two recorders wrote this "
-                    "file at once; record it again",
+                    f"(lines {cassette.lines[other]} and {cassette.lines[row]}): {_why_twice(cassette, other, row)}",
+                    line=cassette.lines[row],
+                    field="occurrence",
                 )
 
 
@@ -114,8 +121,10 @@ def _check_caps_agree(cassette: Cassette) -> None:
             raise _refused(
                 cassette,
                 f'adapter "{key[0]}": the caps of model "{key[1]}" differ between '
-                f"{_line(cassette, other)} and {_line(cassette, index)}; a replay adapter reports one; "
+                f"line {_line(cassette, other)} and line {_line(cassette, index)}; a replay adapter reports one; "
                 "record it again",
+                line=_line(cassette, index),
+                field="caps",
             )
 
 
@@ -130,8 +139,10 @@ def _check_declarations_agree(cassette: Cassette) -> None:
                 raise _refused(
                     cassette,
                     f'adapter "{declaration.adapter_id}": {field} is {show_declared(left)} at '
-                    f"{_line(cassette, other)} and {show_declared(right)} at {_line(cassette, index)}; "
+                    f"line {_line(cassette, other)} and {show_declared(right)} at line {_line(cassette, index)}; "
                     "an adapter declares one; record it again",
+                    line=_line(cassette, index),
+                    field=field,
                 )
 
 
@@ -140,9 +151,19 @@ def show_declared(value: str | None) -> str:
     return "absent" if value is None else f'"{value}"'
 
 
-def _line(cassette: Cassette, declaration: int) -> str:
-    return f"line {cassette.lines[cassette.declared.index(declaration)]}"
+def _line(cassette: Cassette, declaration: int) -> int:
+    return cassette.lines[cassette.declared.index(declaration)]
 
 
-def _refused(cassette: Cassette, problem: str) -> ConfigError:
-    return ConfigError(f"{cassette.path}: {problem}", data={"cassette": cassette.path})
+def _why_twice(cassette: Cassette, first: int, second: int) -> str:
+    rows = [cassette.data[cassette.starts[row] : cassette.ends[row]].strip() for row in (first, second)]
+    if rows[0] == rows[1]:
+        return "the same row was put in twice, as a merge may do; delete one of the lines"
+    return "two recorders wrote this file at once; record it again"
+
+
+def _refused(
+    cassette: Cassette, problem: str, *, line: int | None = None, field: str | None = None
+) -> ConfigError:
+    place = {name: value for name, value in (("line", line), ("field", field)) if value is not None}
+    return ConfigError(f"{cassette.path}: {problem}", data={"cassette": cassette.path, **place})

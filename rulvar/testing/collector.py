@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from rulvar.testing.report import (
 __all__ = ["Collected", "RunCollector", "site_report"]
 
 _CALL_KINDS = ("agent", "step", "child", "external")
+_AGENT_SCOPE = re.compile(r"(?:^|/)agent:([0-9]+)(?=/|$)")
 
 
 @dataclass(slots=True)
@@ -189,9 +191,7 @@ class RunCollector:
             misses=run.misses,
             reruns=run.reruns,
             skipped=run.skipped,
-            orphaned=tuple(
-                OrphanReport(seq=o.seq, kind=o.kind, scope=o.scope, label=o.label) for o in run.orphaned
-            ),
+            orphaned=_orphans(run),
             divergence=self._divergence(run),
         )
 
@@ -212,6 +212,16 @@ class RunCollector:
                 for d in found.get("differences", ())
             ),
         )
+
+
+def _orphans(run: RunRecord) -> tuple[OrphanReport, ...]:
+    """Return what no call took; an approval in a call that was served belongs to that call."""
+    left = {item.seq for item in run.orphaned}
+    return tuple(
+        OrphanReport(seq=item.seq, kind=item.kind, scope=item.scope, label=item.label)
+        for item in run.orphaned
+        if all(int(seq) in left for seq in _AGENT_SCOPE.findall(item.scope))
+    )
 
 
 def site_report(site: CallSite | None, root: str) -> SiteReport | None:

@@ -29,6 +29,16 @@ class ToolMock(AsyncMock):
     def _get_child_mock(self, /, **kwargs: Any) -> Any:
         return AsyncMock(**kwargs)
 
+    async def _execute_mock_call(self, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await super()._execute_mock_call(*args, **kwargs)
+        except StopAsyncIteration:  # a list of side effects that is used up
+            raise FakeResponderError(
+                f"the mock of tool {self._mock_name} has no response left at call {self.await_count}: add one to "
+                "side_effect, or find the call that is too many",
+                data={"tool": self._mock_name},
+            ) from None
+
     def returns(self, envelope: Any) -> Self:
         """Answer every call with an envelope (``{"data": ...}`` or ``{"error": ...}``) or plain data."""
         self.return_value = envelope

@@ -7,18 +7,17 @@ script at the moment it is made, so that branches of ``ctx.parallel`` keep the o
 from __future__ import annotations
 
 import bisect
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rulvar.contracts.canonical import canonical_json
 from rulvar.contracts.envelope import ToolEnvelope
 from rulvar.contracts.ports.tools import Proceed, ToolCall
-from rulvar.errors import ConfigError, ReplayDriftError, ReplayLeftoverError
+from rulvar.errors import ConfigError, ReplayLeftoverError
 from rulvar.machines.recording import ABSENT, Recording, ToolFixture, load_fixture
+from rulvar.testing.drift import drift_error, drift_of, exhausted
 from rulvar.tools.tool import ModelRetry, Tool, ToolRefusal
 
 __all__ = [
@@ -86,9 +85,10 @@ class FixtureReplayer:
         if not left:
             return
         following = self.fixture.recordings[left[0]]
+        script = f"{self.fixture.source}: " if self.fixture.source else ""
         raise ReplayLeftoverError(
-            f"the run completed and left {len(left)} recorded response{'' if len(left) == 1 else 's'} over; the next "
-            f"is {following.tool} at {following.position} (response #{left[0] + 1}); the code makes fewer calls than "
+            f"{script}the run completed and left {len(left)} recorded response{'' if len(left) == 1 else 's'} over; the "
+            f"next is {following.tool} at {following.position} (response #{left[0] + 1}); the code makes fewer calls than "
             "the fixture: re-record it",
             data={"left": len(left), "tool": following.tool, "response": left[0] + 1},
         )
@@ -103,57 +103,18 @@ class _Replayed:
         self._index = index
 
     async def handle(self, proceed: Proceed) -> ToolEnvelope:
-        recordings = self._replayer.fixture.recordings
+        recordings, source = self._replayer.fixture.recordings, self._replayer.fixture.source
         number, call = self._index + 1, self._call
         if self._index >= len(recordings):
-            raise _drift(
-                call,
-                number,
-                f"the script is exhausted: call {number}, {call.tool_id} at {_position(call)}, has no response; "
-                f"{len(recordings)} are recorded",
-            )
+            raise drift_error(call, number, exhausted(call, number, len(recordings)), source)
         recording = recordings[self._index]
-        problem = _difference(recording, call, number)
+        problem = drift_of(recording, call, number)
         if problem is not None:
-            raise _drift(call, number, problem)
+            raise drift_error(call, number, problem, source)
         return recording.envelope
 
     def withdraw(self) -> None:
         self._replayer.withdraw(self._index)
-
-
-def _difference(recording: Recording, call: ToolCall, number: int) -> str | None:
-    """Return how a call differs from what was recorded, or None."""
-    where = f"response #{number}"
-    if recording.tool != call.tool_id:
-        return (
-            f"{where}: the order of calls has changed: expected {recording.tool} at {recording.position}, got "
-            f"{call.tool_id} at {_position(call)}"
-        )
-    for field, actual in (("workflow", call.workflow), ("transition", call.transition)):
-        expected = getattr(recording, field)
-        if expected is not ABSENT and expected != actual:
-            return f"{where}: {call.tool_id} was recorded at {recording.position} and is called at {_position(call)}"
-    for field, value in (("args", call.args), ("config", call.config)):
-        expected = getattr(recording, field)
-        if expected is not ABSENT and canonical_json(expected) != canonical_json(value):
-            return (
-                f"{where}: {field} of {call.tool_id} at {_position(call)} have changed: recorded {_text(expected)}, "
-                f"got {_text(value)}; re-record the fixture when the change is meant"
-            )
-    return None
-
-
-def _drift(call: ToolCall, number: int, text: str) -> ReplayDriftError:
-    return ReplayDriftError(
-        f"replay drift: {text}",
-        data={
-            "tool": call.tool_id,
-            "workflow": call.workflow,
-            "transition": call.transition,
-            "response": number,
-        },
-    )
 
 
 class FixtureRecorder:
@@ -377,15 +338,3 @@ def _boundary(tools: str | Iterable[Any], is_used: bool) -> Boundary:
             "replay_tools is empty: leave it out for every tool, or name some", data={"field": "replay_tools"}
         )
     return Boundary(frozenset(ids), frozenset(item for item in given if isinstance(item, str)))
-
-
-def _position(call: ToolCall) -> str:
-    return ".".join(part for part in (call.workflow, call.transition) if part) or "the run"
-
-
-def _text(value: Any) -> str:
-
-    if value is ABSENT:
-        return "nothing"
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-    return text if len(text) <= 600 else f"{text[:600]}… ({len(text)} characters)"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from rulvar.errors import ConfigError
 
 if TYPE_CHECKING:
     from rulvar.engine.handle import RunHandle
@@ -21,7 +24,17 @@ async def assert_called_agent(run: RunHandle, agent_type: str | None, times: int
 
     Raises:
         AssertionError: the run made another number of such calls; lists the calls that it made.
+        ConfigError: an argument is wrong.
     """
+    _check_run(run, "assert_called_agent")
+    if times is not None and (isinstance(times, bool) or not isinstance(times, int) or times < 0):
+        raise ConfigError(
+            f"assert_called_agent times={times!r}: expected a whole number from 0 up", data={"field": "times"}
+        )
+    if agent_type is not None and not isinstance(agent_type, str):
+        raise ConfigError(
+            f"assert_called_agent agent_type={agent_type!r}: expected a text", data={"field": "agent_type"}
+        )
     agent_type = agent_type or ""
     outcome = await run.result()
     made = Counter([event["agentType"] async for event in run.events if event["type"] == "agent:end"])
@@ -45,13 +58,41 @@ async def assert_under_budget(run: RunHandle, *, usd: float) -> None:
 
     Raises:
         AssertionError: the run cost as much or more, or it ended at a budget ceiling.
+        ConfigError: an argument is wrong.
     """
+    _check_run(run, "assert_under_budget")
+    bound = _bound(usd)
     outcome = await run.result()
     spent = outcome.cost.total_usd
     if outcome.status == "exhausted":
         raise AssertionError(f"the run ended exhausted after {spent:.6f} USD{_reason(outcome)}")
-    if not spent < usd:
-        raise AssertionError(f"the run cost {spent:.6f} USD; expected less than {usd:.6f} USD")
+    if not spent < bound:
+        raise AssertionError(f"the run cost {spent:.6f} USD; expected less than {_shown(bound)} USD")
+
+
+def _check_run(run: Any, what: str) -> None:
+    if not callable(getattr(run, "result", None)) or not hasattr(run, "events"):
+        raise ConfigError(
+            f"{what}: expected the handle that engine.run(...) returns, got {type(run).__name__}",
+            data={"field": "run"},
+        )
+
+
+def _bound(usd: Any) -> float:
+    try:
+        bound = float("nan") if isinstance(usd, bool) else float(usd)
+    except (TypeError, ValueError):
+        bound = float("nan")
+    if math.isnan(bound) or bound < 0:
+        raise ConfigError(
+            f"assert_under_budget usd={usd!r}: expected US dollars from 0 up", data={"field": "usd"}
+        )
+    return bound
+
+
+def _shown(usd: float) -> str:
+    """Return an amount with as many digits as tell it from what a run can cost."""
+    return f"{usd:.6f}" if math.isinf(usd) or round(usd, 6) == usd else repr(usd)
 
 
 def _name(agent_type: str) -> str:

@@ -11,7 +11,7 @@ from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.entries import JournalEntry, as_entries
 from rulvar.contracts.ports.store import JournalStore
 from rulvar.contracts.ports.transcripts import TranscriptStore
-from rulvar.errors import ConfigError
+from rulvar.errors import ConfigError, JournalOrderViolation
 from rulvar.stores.bundle import KEPT_ARGS, KIND, Bundle, decode_bundle
 from rulvar.stores.jsonl import JsonlFileStore
 from rulvar.stores.memory import InMemoryTranscripts
@@ -64,7 +64,26 @@ async def _read(journal: Any) -> Bundle:
             f"journal: {_KINDS_OF_JOURNAL}, got {type(journal).__name__}", data={"field": "journal"}
         )
     entries = as_entries(journal)
+    _check_order(entries)
     return Bundle(_run_id_of(entries) or UNNAMED, {}, entries)
+
+
+def _check_order(entries: list[JournalEntry]) -> None:
+    """Refuse what no store could have handed out; nobody else has written to it."""
+    before = -1
+    for index, entry in enumerate(entries):
+        if entry.seq < 0:
+            raise ConfigError(
+                f"journal[{index}].seq: expected an integer from 0 up; hand over the entries as the store loaded them",
+                data={"field": f"journal[{index}].seq"},
+            )
+        if entry.seq <= before:
+            raise JournalOrderViolation(
+                f"journal[{index}].seq: {entry.seq} does not come after {before}, the seq of the entry before it; hand "
+                "over the entries in their order",
+                data={"field": f"journal[{index}].seq"},
+            )
+        before = entry.seq
 
 
 async def _stored(store: JournalStore, run_id: str) -> Bundle:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ports.observer import ClaimRecord, QuietObserver, SegmentRecord
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.contracts.redaction import Redactor
 from rulvar.errors import RulvarError
+from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, EMPTY_TOOLSET_HASH
 from rulvar.stores.bundle import is_blob_name
 from rulvar.testing.excerpt import ABSENT, excerpt
 
@@ -24,9 +25,14 @@ _UNKNOWN: Mapping[str, str] = {
     "step": "of a step the journal holds a hash of label and deps: the code that recorded the run has them",
     "child": "of a child the journal holds a hash of its arguments: a run with --trace keeps them",
 }
+_NO_ARGS = "of a tool call the journal holds a hash of its arguments: a run with --trace keeps them"
 _NO_TRANSCRIPT = (
-    "the journal holds a hash of the prompt, and the transcript that has its words is not at hand: replay the "
-    "run in its own store, or as rulvar export wrote it"
+    "the journal holds a hash of the prompt, of the tools and of the schema, any of which may be what differs; the "
+    "transcript that has its words is not at hand: replay the run in its own store, or as rulvar export wrote it"
+)
+_HASHED = (
+    "the prompt, the agent type and the model are the recorded ones: what differs is the tools (one was added, removed "
+    "or changed) or the schema, of which the journal holds hashes"
 )
 _SEVERAL = "the recorded one is the same: several other fields differ at once (agent type, model, effort, schema, tools)"
 
@@ -68,7 +74,7 @@ async def recorded_differences(
     told = []
     for item in differences:
         if item["recorded"] is None and item["path"] in _TEXTS:
-            item = await _filled(item, missed, entries, expected.get("seq"), transcripts)
+            item = await _filled(item, missed, entries, expected, transcripts)
         told.append(item)
     return told
 
@@ -81,19 +87,74 @@ async def _filled(
     item: dict[str, Any],
     missed: ClaimRecord,
     entries: Sequence[JournalEntry],
-    seq: Any,
+    expected: Mapping[str, Any],
     transcripts: TranscriptStore | None,
 ) -> dict[str, Any]:
+    seq = expected.get("seq")
     wires = [entry.to_wire() for entry in entries if entry.seq == seq or entry.ref == seq]
     kind = str(missed.identity.get("kind"))
+    if kind == "step" and (told := _steps_told(missed.identity, wires)) is not None:
+        return told
     actual = missed.identity.get(_FIELDS.get(kind, "key"))
     recorded = await _recorded(kind, wires, transcripts)
     if recorded is ABSENT:
         return {**item, "note": _UNKNOWN.get(kind, _NO_TRANSCRIPT)}
     if recorded == actual:
+        if kind == "agent" and _is_same_agent(missed.identity, expected):
+            return {
+                "path": "tools or schema",
+                "recorded": None,
+                "actual": _hashed(missed.identity),
+                "note": _HASHED,
+            }
         return {**item, "recorded": item["actual"], "note": _SEVERAL}
     left, right = excerpt(*(Redactor().redact(side).value for side in (recorded, actual)))
     return {**item, "recorded": left, "actual": right}
+
+
+def _is_same_agent(identity: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    """Whether a call was recorded with the agent type and the model that it has now."""
+    model = identity.get("modelSpec", {}).get("model")
+    return bool(expected.get("agentType", "") == identity.get("agentType") and expected.get("model") == model)
+
+
+def _hashed(identity: Mapping[str, Any]) -> str:
+    tools = "no tools" if identity.get("toolsetHash") == EMPTY_TOOLSET_HASH else "tools"
+    schema = "no schema" if identity.get("schemaHash") == EMPTY_SCHEMA_HASH else "a schema"
+    return f"{tools}, {schema}"
+
+
+def _steps_told(identity: Mapping[str, Any], wires: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return both sides of a tool call or a transition, of which the journal says more than of other steps."""
+    begun = next((wire.get("value") for wire in wires if wire.get("status") == "running"), None)
+    before, now = _step_begun(begun), _step_asked_for(identity)
+    if before is None or now is None:
+        return None
+    left, right = excerpt(*(Redactor().redact(text).value for text in (before, now)))
+    told = {"path": str(identity["key"]).partition(":")[0], "recorded": left, "actual": right}
+    return {**told, "note": _NO_ARGS} if "(" in now and "(" not in before else told
+
+
+def _step_begun(value: Any) -> str | None:
+    if not isinstance(value, Mapping):
+        return None
+    if "transition" in value and "from" in value:
+        return f"{value['transition']}: {value['from']} -> {value.get('to')}"
+    if "tool" in value:
+        return f"{value['tool']}({_json(value['args'])})" if "args" in value else str(value["tool"])
+    return None
+
+
+def _step_asked_for(identity: Mapping[str, Any]) -> str | None:
+    kind, _, name = str(identity.get("key")).partition(":")
+    deps = list(identity.get("deps") or ())
+    if kind == "transition" and len(deps) == 2:
+        return f"{name}: {deps[0]} -> {deps[1]}"
+    return f"{name}({_json(deps[0])})" if kind == "tool" and len(deps) == 1 else None
+
+
+def _json(value: Any) -> str:
+    return encode_json(value).decode("utf-8")
 
 
 _FIELDS: Mapping[str, str] = {"agent": "prompt", "child": "args"}

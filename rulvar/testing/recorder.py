@@ -24,7 +24,7 @@ from rulvar.contracts.request_hash import plain_request, request_hash
 from rulvar.contracts.stream import ChatEvent
 from rulvar.errors import ConfigError, NonSerializableValueError
 from rulvar.kernel.keys import CURRENT_HASH_VERSION
-from rulvar.testing.cassette import parse_cassette
+from rulvar.testing.cassette import cassette_name, parse_cassette
 from rulvar.testing.cassette_file import CassetteFile, WrittenLine
 from rulvar.testing.cassette_lines import encode_line
 from rulvar.testing.cassette_rules import LAST_OCCURRENCE, check_appendable, refuse_ceiling
@@ -89,7 +89,7 @@ def record(
             another hash version, or is numbered ambiguously.
     """
     live = [(adapter, _redactor(adapter, redact)) for adapter in _checked_adapters(adapters)]
-    session = RecordingSession(os.fspath(cassette), fresh=fresh)
+    session = RecordingSession(cassette_name(cassette), fresh=fresh)
     return RecordedAdapters(session, [RecordingAdapter(session, *wrapped) for wrapped in live])
 
 

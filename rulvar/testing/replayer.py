@@ -56,7 +56,7 @@ def replay(
             usage semantics than its rows (``"passthrough"``).
         TypeError: a positional argument: tool fixtures are read by ``load_fixture``.
     """
-    if misplaced or not cassette:
+    if misplaced:
         raise TypeError(
             "replay() takes a cassette of model calls, by name: replay(cassette=...); a fixture of tool responses is "
             "read by load_fixture(path) and passed as run_workflow(..., replay=...)"

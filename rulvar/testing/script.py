@@ -40,13 +40,13 @@ from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import ConfigError, ModelFailedError
 from rulvar.testing.fake import FakeAdapter, FakeStream, answer_events
 from rulvar.testing.responders import FakeCall
+from rulvar.testing.script_steps import check_step, check_steps, is_envelope
 
 __all__ = ["ScriptedMessage", "ScriptedModel", "ScriptedRequest", "final", "scripted_model", "tool_calls"]
 
 ALL_MEDIA = ("",)
 """Stands for every media type."""
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_SPARE_FIELDS = frozenset({"costMicros", "cost_micros"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class ScriptedModel(FakeAdapter):
 
     def __init__(
         self,
-        steps: Sequence[Any],
+        steps: Iterable[Any],
         *,
         id: str = "scripted",
         max_cost_micros: int = 0,
@@ -164,9 +164,9 @@ class ScriptedModel(FakeAdapter):
         # a step says what it costs: one token of output stands for one micro-USD
         priced = {"pricing": {"inputUsdPerMTok": 0, "outputUsdPerMTok": 1}, **(caps_overrides or {})}
         super().__init__(caps_overrides=priced, id=id)
-        self._steps = [step if callable(step) else copy.deepcopy(step) for step in steps]
+        self._steps = [step if callable(step) else copy.deepcopy(step) for step in check_steps(steps)]
         for number, step in enumerate(self._steps):
-            _check_step(step, f"scripted_model steps[{number}]")
+            check_step(step, f"scripted_model steps[{number}]")
         self._at = 0
         self.max_cost_micros = max_cost_micros
         self.stream_chunk = stream_chunk
@@ -232,7 +232,7 @@ def scripted_model(
         ConfigError: an option is wrong, or a step can never be an answer; names it.
     """
     return ScriptedModel(
-        list(steps),
+        steps,
         id=id,
         max_cost_micros=max_cost_micros,
         stream_chunk=stream_chunk,
@@ -265,12 +265,15 @@ class _ScriptedStream(FakeStream):
                 if inspect.isawaitable(step):
                     step = await step
                 step = copy.deepcopy(step)
-                _check_step(step, "a scripted step")
             except Exception as error:
                 raise ModelFailedError(
                     f"a step of model {model.id!r} raised {type(error).__name__}", data={"kind": "terminal"}
                 ) from error
-        if not _is_envelope(step):
+            try:
+                check_step(step, f"what a step of model {model.id!r} returned")
+            except ConfigError as error:
+                raise ModelFailedError(error.message, data={"kind": "terminal"}) from error
+        if not is_envelope(step):
             return _plain_turn(model, call, step)
         usage = _usage(step)
         if step["type"] == "tool_calls":
@@ -314,33 +317,6 @@ def _usage(step: Mapping[str, Any]) -> Usage:
     usage = step.get("usage") or {}
     cost = usage.get("cost_micros", usage.get("costMicros", 0))
     return Usage(input_tokens=0, output_tokens=cost, cache_read_tokens=0, cache_write_tokens=0)
-
-
-def _is_envelope(step: Any) -> bool:
-    return isinstance(step, Mapping) and step.get("type") in ("final", "tool_calls")
-
-
-def _check_step(step: Any, where: str) -> None:
-    if not _is_envelope(step):
-        return
-    usage = step.get("usage") or {}
-    unknown = sorted(set(usage) - _SPARE_FIELDS) if isinstance(usage, Mapping) else ["usage"]
-    cost = 0 if unknown else usage.get("cost_micros", usage.get("costMicros", 0))
-    if unknown or not isinstance(cost, int) or isinstance(cost, bool) or cost < 0:
-        raise ConfigError(
-            f"{where}.usage: expected {{'cost_micros': an integer from 0 up}}", data={"field": "usage"}
-        )
-    if step["type"] == "final":
-        if "output" not in step:
-            raise ConfigError(f"{where}.output: a final answer has an output", data={"field": "output"})
-        return
-    calls = step.get("calls")
-    if not isinstance(calls, (list, tuple)) or not calls:
-        raise ConfigError(f"{where}.calls: expected a list of calls", data={"field": "calls"})
-    for number, call in enumerate(calls):
-        known = isinstance(call, Mapping) and any(call.get(name) for name in ("tool_id", "toolId", "name"))
-        if not known:
-            raise ConfigError(f"{where}.calls[{number}].tool_id: name the tool", data={"field": "tool_id"})
 
 
 def _text(message: Msg) -> str:

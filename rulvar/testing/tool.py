@@ -84,11 +84,17 @@ async def run_tool(
         config: settings of the call.
 
     Raises:
-        ConfigError: an option is wrong. What goes wrong in the call is in the outcome.
+        ConfigError: an option is wrong, or the tool runs an agent. What goes wrong in the call is in the outcome.
     """
     if not isinstance(tool, Tool):
         raise ConfigError(
             f"run_tool: expected a tool made by @tool, got {type(tool).__name__}", data={"field": "tool"}
+        )
+    if "agent:delegate" in tool.capabilities:
+        raise ConfigError(
+            f"run_tool: tool {tool.id} runs an agent, which needs a run to be the child of; test it as a tool of an "
+            "agent that an engine runs",
+            data={"field": "tool", "tool": tool.id, "code": "invalid_config"},
         )
     options = ToolOptions(config=config, call_id=call_id, signal=signal)
 

@@ -18,8 +18,14 @@ def check_adapters(adapters: Iterable[Any], caller: str) -> Iterator[Adapter]:
     """Yield adapters after a look at their shape.
 
     Raises:
-        ConfigError: an item is no adapter.
+        ConfigError: an item is no adapter, or there is no list of them.
     """
+    if not isinstance(adapters, Iterable) or isinstance(adapters, (str, Adapter)):
+        raise ConfigError(
+            f"{caller}: adapters: expected a list of adapters, got {type(adapters).__name__}; write [adapter], also "
+            "for one",
+            data={"field": "adapters"},
+        )
     for index, adapter in enumerate(adapters):
         if not isinstance(adapter, Adapter) or not isinstance(adapter.id, str) or not adapter.id:
             raise ConfigError(

@@ -166,3 +166,17 @@ async def test_choosing_what_to_answer(ref: Any, tmp_path: Path) -> None:
     await run_on_files(tmp_path / "done", ref.TriageTicket, DOWN, YES)
     with pytest.raises(ConfigError, match="waits for nothing"):
         choose_way(await read_run(JsonlFileStore(tmp_path / "done"), "r"))
+
+
+async def test_s42_a_call_that_still_waits_for_its_child_is_pending(ref: Any, tmp_path: Path) -> None:
+    class Asking(StateMachine):
+        @transition
+        async def go(self, ctx: MachineCtx) -> None:
+            await ctx.call_tool(ref.math_sum, {"a": 1, "b": 2})
+            await ctx.call_tool(ask_clarification, {"question": "Which?"})
+
+    await run_on_files(tmp_path, Asking, None)
+    store, target = JsonlFileStore(tmp_path), tmp_path / "f.json"
+    told = {"file": str(target), "recordings": 1, "skippedPending": 1}
+    assert await record_run(store, "r", target) == told
+    assert await record_run(store, "r", target, ["ask_clarification"]) == {**told, "recordings": 0}

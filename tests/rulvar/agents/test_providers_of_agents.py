@@ -93,6 +93,30 @@ async def test_an_answer_that_is_not_whole_is_refused_and_paid(run: Any, told: d
     assert ended.budget.spent_micros == 1200
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", b"{"),
+        ("application/json", b"null"),
+        ("application/json", b"[]"),
+        ("text/event-stream", b"data: {\n\n"),
+        ("text/html", b"<html>log in</html>"),
+    ],
+)
+async def test_what_is_no_answer_of_the_provider_is_an_invalid_response(
+    run: Any, kind: str, body: bytes
+) -> None:
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, content=body, headers={"content-type": kind})
+
+    adapter = OpenAIAdapter(
+        api_key="test-key", model="test-model", pricing=PRICES, transport=httpx2.MockTransport(handler)
+    )
+    told = await run(Agent(id="brief", model=adapter, output=REPLY), "Hello")
+    assert (told.status, told.code) == ("error", "model_failed")
+    assert told.outcome.error.data["reason"] == "invalid_response"
+
+
 async def test_s59_a_refused_key(run: Any) -> None:
     adapter, _ = responding({"error": {"message": "Incorrect API key provided: test-key"}}, 401)
     told = await run(Agent(id="brief", model=adapter, output=REPLY), "Hello")

@@ -134,6 +134,12 @@ async def test_hook_calls_are_bounded(run: Any) -> None:
 # -- limits ----------------------------------------------------------------------------------
 
 
+def test_limits_of_an_agent_that_are_given_to_its_run_are_told_where_they_belong() -> None:
+    agent = Agent(id="a", model=scripted_model([final("x")]))
+    with pytest.raises(ConfigError, match=r"limits: .*Agent\(limits=\.\.\.\)"):
+        Engine().run(agent, "x", limits=Limits(max_tool_calls=1))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("limit", "code"),
     [

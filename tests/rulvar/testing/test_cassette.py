@@ -206,3 +206,27 @@ async def test_a_recording_of_a_real_provider_reads_replays_and_hashes_to_itself
         request = ChatRequest.from_wire(row.request)
         assert request.to_wire() == row.request
         assert await kit.drain(adapter.stream(request)) == list(row.events)
+
+
+def test_a_last_line_that_ends_within_a_character_is_torn() -> None:
+    torn = tape(ROW) + json.dumps({**ROW, "model": "ü"}, ensure_ascii=False).encode()
+    cut = torn[: torn.index("ü".encode(), len(tape(ROW))) + 1]
+    with pytest.raises(ConfigError, match=r"line 3: the last line is torn .* delete the line"):
+        parse_cassette("t.jsonl", cut)
+    inside = cut + b"x\n" + json.dumps(ROW).encode()
+    with pytest.raises(ConfigError, match=r"line 3: not UTF-8 at byte \d+"):
+        parse_cassette("t.jsonl", inside)
+
+
+@pytest.mark.parametrize("field", ["v", "kind", "hashVersion", "recordedAt"])
+def test_a_wrong_header_says_what_to_do(field: str) -> None:
+    header = json.dumps({**json.loads(HEADER), field: None})
+    with pytest.raises(ConfigError, match=rf"t.jsonl: line 1: {field}: .*; .*record"):
+        parse_cassette("t.jsonl", tape(ROW, header=header))
+
+
+@pytest.mark.parametrize("path", ["", None, 5])
+def test_a_path_that_is_none_is_refused(path: Any) -> None:
+    for call in (read_cassette, lambda given: replay(cassette=given)):
+        with pytest.raises(ConfigError, match=r"cassette=.*: expected the path of a file"):
+            call(path)

@@ -279,3 +279,28 @@ async def test_unknown_fields_survive_a_merge(make: Any, tmp_path: Path) -> None
     merged = tmp_path / "merged.jsonl"
     merge_cassettes([one, two], merged)
     assert json.loads(merged.read_text("utf-8").splitlines()[2])["later"] == [1, {"x": None}]
+
+
+async def test_what_cannot_be_replayed_is_found_at_its_line(make: Any) -> None:
+    path = await make("t.jsonl", ("x", "1"), ("y", "2"))
+    row = path.read_bytes().splitlines(keepends=True)[1]
+    path.write_bytes(path.read_bytes() + row)
+    [finding] = check_cassette(path)
+    assert (finding.kind, finding.line, finding.field) == ("not-replayable", 4, "occurrence")
+    assert "lines 2 and 4" in finding.message
+    assert "delete one of the lines" in finding.message
+    edited = row.replace(b'"text":"1"', b'"text":"other"')
+    path.write_bytes(path.read_bytes().replace(row, b"", 1) + edited)
+    [finding] = check_cassette(path)
+    assert "two recorders" in finding.message
+    edit(path, '"contextWindow":1000', '"contextWindow":7')
+    [finding] = [item for item in check_cassette(path) if item.kind == "not-replayable"]
+    assert finding.line is not None
+
+
+def test_paths_are_a_list(tmp_path: Path) -> None:
+    for wrong in (str(tmp_path), tmp_path):
+        with pytest.raises(ConfigError, match="paths: expected a list"):
+            list_cassettes(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"paths\[1\]=None"):
+        list_cassettes([tmp_path, None])  # type: ignore[list-item]

@@ -7,15 +7,29 @@ import contextlib
 import gc
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rulvar import Ctx, Engine, JsonlFileStore, workflow
+from rulvar import (
+    Ctx,
+    Engine,
+    InMemoryStore,
+    JsonlFileStore,
+    MachineCtx,
+    StateMachine,
+    define_workflow,
+    tool,
+    transition,
+    workflow,
+)
+from rulvar.contracts.ports.observer import OrphanRecord, RunRecord
 from rulvar.errors import ConfigError, JournalMissError, JournalOrderViolation, RulvarError
 from rulvar.stores.bundle import KEPT_ARGS, Bundle, encode_bundle
 from rulvar.testing import FakeAdapter, create_test_engine, minimize_run, replay_run
+from rulvar.testing.collector import RunCollector
 from rulvar.testing.engine import fake_routing
 
 
@@ -300,3 +314,111 @@ async def test_a_wait_under_another_key_shows_both_keys() -> None:
         ["recorded", "release-gate"],
         ["now", "gate"],
     ]
+
+
+@tool
+def find(words: str) -> str:
+    """Find something."""
+    return "found"
+
+
+@tool(id="find")
+def find_more(words: str, limit: int = 1) -> str:
+    """Find something."""
+    return "found"
+
+
+def asking(*tools: Any) -> Any:
+    async def ask(ctx: Ctx, args: Any) -> Any:
+        return await ctx.agent("what is known?", tools=tools)
+
+    return define_workflow("ask", ask)
+
+
+@pytest.mark.parametrize("tools", [(find_more,), (find, find_more), ()])
+async def test_a_changed_tool_is_not_told_as_another_prompt(tools: Any) -> None:
+    tools = tuple(
+        replace(item, name=f"find_{n}", id=f"find_{n}") if n else item for n, item in enumerate(tools)
+    )
+    engine = create_test_engine(agents={"*": "x"})
+    run = engine.run(asking(find))
+    await run.result()
+    with pytest.raises(JournalMissError) as missed:
+        await replay_run(asking(*tools), journal=(engine.store, run.run_id))
+    [told] = missed.value.data["differences"]
+    assert told["path"] == "tools or schema"
+    assert "the prompt, the agent type and the model are the recorded ones" in str(missed.value)
+    with pytest.raises(JournalMissError, match="its prompt, tools or schema") as missed:
+        await replay_run(asking(*tools), journal=await engine.store.load(run.run_id))
+    assert "any of which may be what differs" in str(missed.value)
+
+
+async def test_a_missed_tool_call_or_transition_is_shown_beside_the_recorded_one() -> None:
+    def calling(words: str) -> Any:
+        async def call(ctx: Ctx, args: Any) -> Any:
+            return await ctx.call_tool(find, {"words": words})
+
+        return define_workflow("call", call)
+
+    store = InMemoryStore()
+    async with Engine(journal=store) as engine:
+        await engine.run(calling("owls"), run_id="bare").result()
+        await engine.run(calling("owls"), run_id="traced", trace=True).result()
+        await engine.run(Bake, run_id="machine").result()
+    with pytest.raises(JournalMissError) as missed:
+        await replay_run(calling("cats"), journal=(store, "traced"))
+    [told] = missed.value.data["differences"]
+    assert told == {"path": "tool", "recorded": 'find({"words":"owls"})', "actual": 'find({"words":"cats"})'}
+    with pytest.raises(JournalMissError, match="a hash of its arguments: a run with --trace keeps them"):
+        await replay_run(calling("cats"), journal=(store, "bare"))
+    with pytest.raises(JournalMissError) as missed:
+        await replay_run(BakeLonger, journal=(store, "machine"))
+    [told] = missed.value.data["differences"]
+    assert (told["recorded"], told["actual"]) == ("heat: mixed -> end", "rest: mixed -> rested")
+
+
+class Bake(StateMachine):
+    @transition(to="mixed")
+    def mix(self, ctx: MachineCtx) -> None: ...
+
+    @transition(from_="mixed", to="end")
+    def heat(self, ctx: MachineCtx) -> None: ...
+
+
+class BakeLonger(StateMachine, name="bake"):
+    @transition(to="mixed")
+    def mix(self, ctx: MachineCtx) -> None: ...
+
+    @transition(from_="mixed", to="rested")
+    def rest(self, ctx: MachineCtx) -> None: ...
+
+    @transition(from_="rested", to="end")
+    def heat(self, ctx: MachineCtx) -> None: ...
+
+
+async def test_entries_that_no_store_could_have_handed_out_are_refused_by_index() -> None:
+    engine = create_test_engine(agents={"*": "x"})
+    run = engine.run(asking())
+    await run.result()
+    entries = [entry.to_wire() for entry in await engine.store.load(run.run_id)]
+    with pytest.raises(ConfigError, match=r"journal\[1\].seq: expected an integer"):
+        await replay_run(asking(), journal=[entries[0], {"kind": "agent"}])
+    with pytest.raises(JournalOrderViolation, match=r"journal\[1\].seq: 0 does not come after 1"):
+        await replay_run(asking(), journal=[entries[1], entries[0]])
+
+
+async def test_an_approval_of_a_served_call_is_no_deleted_call(tmp_path: Path) -> None:
+    collector = RunCollector(str(tmp_path))
+    orphans = [
+        OrphanRecord(seq=2, kind="approval", scope="agent:0"),
+        OrphanRecord(seq=4, kind="agent", scope="par:0:1"),
+        OrphanRecord(seq=6, kind="approval", scope="par:0:1/agent:4"),
+        OrphanRecord(seq=9, kind="step", scope="wf:agent:9"),
+    ]
+    settled = RunRecord(
+        run_id="r", workflow="w", status="ok", resumed=True, strict=True, hits=1, misses=0, reruns=0, skipped=0,
+        orphaned=tuple(orphans),
+    )  # fmt: skip
+    collector.run_settled(settled)
+    [told] = collector.replays(collector.take())
+    assert [item.seq for item in told.orphaned] == [4, 6, 9]

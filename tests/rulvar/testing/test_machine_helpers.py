@@ -358,3 +358,29 @@ async def test_one_run_alone_may_be_asked_for_its_coverage() -> None:
     for wrong in (3, [3], "run"):
         with pytest.raises(ConfigError, match=r"coverage runs\[0\]: expected a run"):
             coverage(wrong, Working)
+
+
+async def test_a_mock_whose_responses_are_used_up_says_so() -> None:
+    @tool
+    def count(n: int) -> int:
+        return n
+
+    class Counting(StateMachine):
+        @transition
+        async def go(self, ctx: MachineCtx) -> None:
+            for n in range(3):
+                await ctx.call_tool(count, {"n": n})
+
+    mock = testing.tool_mock(count)
+    mock.side_effect = [{"data": 1}, {"data": 2}]
+    run = await run_workflow(Counting, overrides={count: mock})
+    assert run.error is not None
+    assert "the mock of tool count has no response left at call 3" in run.error.message
+
+
+async def test_a_tool_that_runs_an_agent_is_tested_in_a_run() -> None:
+    expert = rulvar.Agent(
+        id="expert", model=testing.scripted_model([testing.final("x")]), description="Knows."
+    )
+    with pytest.raises(ConfigError, match="run_tool: tool expert runs an agent"):
+        await testing.run_tool(rulvar.agent_as_tool(expert), {"input": "x"})

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from rulvar import Ctx, workflow
+from rulvar.errors import ConfigError
 from rulvar.testing import assert_called_agent, assert_under_budget, create_test_engine
 
 
@@ -38,3 +39,28 @@ async def test_a_budget_is_a_strict_bound() -> None:
     await assert_under_budget(run, usd=5)
     with pytest.raises(AssertionError, match=r"cost 0\.000000 USD"):
         await assert_under_budget(run, usd=0)
+
+
+@pytest.mark.parametrize("times", [-1, True, 1.5, "2"])
+async def test_a_number_of_calls_that_is_none_is_refused(times: Any) -> None:
+    run = create_test_engine(agents={"*": "x"}).run(two)
+    with pytest.raises(ConfigError, match="assert_called_agent times="):
+        await assert_called_agent(run, "reviewer", times=times)
+
+
+@pytest.mark.parametrize("usd", ["five", None, float("nan"), -1, True])
+async def test_a_bound_that_is_none_is_refused(usd: Any) -> None:
+    run = create_test_engine(agents={"*": "x"}).run(two)
+    with pytest.raises(ConfigError, match="assert_under_budget usd="):
+        await assert_under_budget(run, usd=usd)
+
+
+async def test_what_is_no_run_is_refused() -> None:
+    run = create_test_engine(agents={"*": "x"}).run(two)
+    for wrong in (None, await run.result(), 5):
+        with pytest.raises(ConfigError, match="expected the handle that"):
+            await assert_called_agent(wrong, "reviewer")  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="expected the handle that"):
+            await assert_under_budget(wrong, usd=1)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="agent_type=5"):
+        await assert_called_agent(run, 5)  # type: ignore[arg-type]

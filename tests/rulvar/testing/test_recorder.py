@@ -514,3 +514,15 @@ def test_a_recorder_of_another_process_holds_the_lock_until_it_dies(kit: Any, ta
     finally:
         kill(process)
     record(adapters=[kit.Adapter()], cassette=tape).close()
+
+
+@pytest.mark.parametrize("cassette", ["", None, 5])
+def test_a_cassette_that_is_no_path_is_refused(kit: Any, cassette: Any) -> None:
+    with pytest.raises(ConfigError, match=r"cassette=.*: expected the path of a file"):
+        record(adapters=[kit.Adapter()], cassette=cassette)
+
+
+def test_one_adapter_is_given_in_a_list_too(kit: Any, tape: Path) -> None:
+    with pytest.raises(ConfigError, match="adapters: expected a list of adapters, got TinyAdapter"):
+        record(adapters=kit.Adapter(), cassette=tape)
+    assert not tape.exists()

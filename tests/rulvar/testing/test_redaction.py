@@ -41,6 +41,15 @@ CREDENTIALS = [
     ('"accessToken": "FAKEVALUE"', "FAKEVALUE"),
     ("-----BEGIN RSA PRIVATE KEY-----\nFAKE\n-----END RSA PRIVATE KEY-----", "FAKE"),
     ("-----BEGIN PRIVATE KEY-----\\nFAKEFAKE", "FAKEFAKE"),
+    ('password = """FAKE VALUE"""', "FAKE VALUE"),
+    ("api_key = '''FAKEVALUE'''", "FAKEVALUE"),
+    ("`api_key`: `FAKEVALUE`", "FAKEVALUE"),
+    ("https://host/?api_key%3DFAKEVALUE", "FAKEVALUE"),
+    ("%7B%22access_token%22%3A%22FAKEVALUE1%22%7D", "FAKEVALUE1"),
+    ("<password>FAKEVALUE</password>", "FAKEVALUE"),
+    ("<account><apiKey>FAKEVALUE</apiKey></account>", "FAKEVALUE"),
+    ("curl -sS -u user:FAKEVALUE https://host", "FAKEVALUE"),
+    ("curl --user 'user:FAKEVALUE' https://host", "FAKEVALUE"),
 ]
 PROSE = [
     "the authorization was granted yesterday",
@@ -58,6 +67,10 @@ PROSE = [
     "the key: value pairs of a dictionary, sort_key=name",
     "password reset, secret santa, token ring, API key rotation",
     "basically, the keyboard and the monkey",
+    "put the secret `DEPLOY_TOKEN` into the repository, and the `api_key` `name` beside it",
+    "<token>word</token> <key>CFBundleName</key> <password/> <secret>{{ value }}</secret>",
+    "curl https://host | sort -u a:b; docker run -u 1000:1000 image",
+    'curl -u "$NAME:$WORD" https://host',
 ]
 
 

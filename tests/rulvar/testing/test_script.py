@@ -1,0 +1,48 @@
+"""A scripted model never answers with what was not meant as an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rulvar import Agent, Engine
+from rulvar.errors import ConfigError
+from rulvar.testing import final, scripted_model
+
+REPLY = {"type": "object", "properties": {"reply": {"type": "string"}}, "required": ["reply"]}
+
+
+@pytest.mark.parametrize("steps", [{"type": "final", "output": 1}, "hello", b"hello", 5, None])
+def test_steps_are_a_list(steps: Any) -> None:
+    with pytest.raises(ConfigError, match="steps: expected a list of steps"):
+        scripted_model(steps)
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (None, r"steps\[1\]: None is no answer"),
+        ({"type": "finall", "output": 1}, r"steps\[1\].type: 'finall' is no kind of answer"),
+        ({"type": "tool-calls", "calls": []}, r"steps\[1\].type: 'tool-calls' is no kind of answer"),
+    ],
+)
+def test_what_was_meant_as_an_answer_and_is_none_is_refused_where_it_is_written(step: Any, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        scripted_model([final("x"), step])
+
+
+def test_a_json_value_may_have_a_type_of_its_own() -> None:
+    assert scripted_model([{"type": "circle", "radius": 1}]).remaining == 1
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"), [(None, "None is no answer"), ({"type": "done", "output": 1}, "'done' is no kind")]
+)
+async def test_a_function_that_returns_no_answer_fails_the_model(returned: Any, told: str) -> None:
+    agent = Agent(id="a", model=scripted_model([lambda request: returned]), output=REPLY)
+    async with Engine(grants={"model:scripted"}) as engine:
+        outcome = await engine.run(agent, "x").outcome
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.code) == ("error", "model_failed")
+    assert told in outcome.error.message
