@@ -109,14 +109,15 @@ def _analyse(
     named = _named({**files, **dict.fromkeys(overlays, (0, 0))}, wanted)
     units: dict[str, Unit] = {}
     report: dict[str, list[Diagnostic]] = {}
-    if overlays or named or workspace.candidates() or workspace.cassettes:
+    candidates = [] if overlays else workspace.candidates()
+    if overlays or named or candidates or workspace.cassettes:
         from rulvar_lint.project import Project
 
         project = Project(root, config, workspace=workspace)
         for path, text in overlays.items():
             project.set_text(path, text)
         known = _reusable(workspace, cache, files) if cache is not None else {}
-        candidates = sorted({*workspace.candidates(), *named})
+        candidates = sorted({*(workspace.candidates() if overlays else candidates), *named})
         todo = [path for path in candidates if path not in known]
         units = {**known, **_units(project, todo, jobs)}
         report = project.report({path: units[path] for path in candidates})

@@ -3,7 +3,95 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from rulvar_lint.core.files import parents
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.files import ModuleIndex
+
+# Looking for a word in a file costs half of what looking at its imports does.
+_FEW: Final = 2
+_IMPORT: Final = re.compile(
+    rb"[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))"
+)
+_WORD: Final = re.compile(r"\w+")
+_PACKAGE: Final = "__init__"
+
+
+class Targets:
+    """Files that others may import, and the words that an import of one of them has to contain.
+
+    Args:
+        paths: the files.
+        index: where module names lead.
+    """
+
+    __slots__ = ("_homes", "_index", "_words", "paths")
+
+    def __init__(self, paths: Iterable[str], index: ModuleIndex) -> None:
+        self.paths = frozenset(paths)
+        self._index = index
+        self._words: dict[str, frozenset[str]] = {}
+        self._homes: dict[str, set[str]] = {}
+        for path in self.paths:
+            folder, _, name = path.removesuffix(".py").rpartition("/")
+            self._homes.setdefault(folder, set()).update(_last_word(name))
+            if name == _PACKAGE:
+                above, _, package = folder.rpartition("/")
+                self._homes.setdefault(above, set()).update(_last_word(package))
+
+    def may_be_imported(self, path: str, data: bytes) -> bool:
+        """Whether an import of a target can stand in the file at `path`."""
+        words = self._words_in(path.rpartition("/")[0])
+        if len(words) <= _FEW and _PACKAGE not in words and not any(word.encode() in data for word in words):
+            return False
+        for match in import_lines(data, _IMPORT):
+            if not words.isdisjoint(_WORD.findall(match[0].decode("utf-8", "replace"))):
+                return True
+            if _PACKAGE in words and match[1] is not None and not match[1].strip(b"."):
+                return True
+        return False
+
+    def _words_in(self, folder: str) -> frozenset[str]:
+        """The words that stand in an import in `folder`: the names of modules where a name can begin,
+        as seen from there, and the folders of all others.
+        """
+        found = self._words.get(folder)
+        if found is None:
+            near = {"", *parents(folder), *self._index.roots(folder)}
+            found = self._words[folder] = frozenset(
+                word
+                for home, names in self._homes.items()
+                for word in (names if home in near else _last_word(home))
+            )
+        return found
+
+
+def _last_word(name: str) -> list[str]:
+    return _WORD.findall(name)[-1:]
+
+
+def imported_names(path: str, data: bytes) -> list[str]:
+    """Names of the modules that the file at `path` may import, read off its text."""
+    found: list[str] = []
+    for match in import_lines(data, _IMPORT):
+        if match[3] is not None:
+            found += [
+                part.split()[0] for part in match[3].decode("utf-8", "replace").split(",") if part.split()
+            ]
+            continue
+        base = match[1].decode("utf-8", "replace")
+        if base.startswith("."):
+            level = len(base) - len(base.lstrip("."))
+            folders = path.split("/")[:-1]
+            kept = folders[: len(folders) - (level - 1)]
+            base = "/" + "/".join([*kept, *base[level:].split(".")] if base[level:] else kept)
+        found.append(base)
+        names = _WORD.findall(match[2].decode("utf-8", "replace"))
+        found += [f"{base}.{name}" for name in names if name != "as"]
+    return found
 
 
 def import_lines(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
