@@ -5,16 +5,15 @@ where much did.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rulvar_lint.cache import FORMAT, Cache, Stat, digest
 from rulvar_lint.config import Config
-from rulvar_lint.core.diagnostic import Diagnostic
 from rulvar_lint.core.files import CONFIG, is_wanted, walk
 
 if TYPE_CHECKING:
+    from rulvar_lint.core.diagnostic import Diagnostic
     from rulvar_lint.project import Project
     from rulvar_lint.units import Unit
     from rulvar_lint.workspace import Workspace
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 PARALLEL_FROM: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a run found. `files` counts Python files, `workflows` workflow functions; `stats` has
     (time, size) of each file that was looked at.
     """
@@ -76,6 +74,8 @@ def stats(root: Path, config: Config, wanted: list[str]) -> dict[str, Stat]:
 
 
 def _from_cache(cache: Cache, files: dict[str, Stat], wanted: list[str] | None) -> Outcome | None:
+    from rulvar_lint.core.diagnostic import Diagnostic
+
     report = cache.read("report")
     if report is None or not _named(files, wanted) <= set(cache.index["analysed"]):
         return None

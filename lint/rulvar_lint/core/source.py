@@ -13,8 +13,7 @@ import tokenize
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rulvar_lint.core.blocks import Block, blocks_of
 from rulvar_lint.core.reparse import reparse
@@ -29,8 +28,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 DEEP: Final = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class ParseFailure:
+class ParseFailure(NamedTuple):
     """Why a file does not parse, or cannot even be read. The line and column are 1-based."""
 
     line: int

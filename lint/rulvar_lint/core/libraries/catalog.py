@@ -6,16 +6,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from rulvar_lint.core.libraries import stdlib, third_party, third_party_types
 from rulvar_lint.core.libraries.group import Group
 from rulvar_lint.core.words import names
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What one dotted name does."""
 
     code: str
