@@ -27,9 +27,9 @@ from rulvar_lint.units import CtxCallSpan, Unit, WorkflowSpan, call_span
 from rulvar_lint.workspace import Workspace
 
 if TYPE_CHECKING:
-    from rulvar_lint.parts import Parts
     from rulvar_lint.core.findings import Key
     from rulvar_lint.core.frame import Frame
+    from rulvar_lint.parts import Parts
 
 # What an analysis keeps has no cycles to look for, so the collector is told to pass over it; after
 # so many analyses it looks at everything once, for the sake of the program around this session.

@@ -3,39 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import ast
 
+    from rulvar_lint.core.directives import Suppression
     from rulvar_lint.core.source import Source
-
-
-class Named(NamedTuple):
-    """One code in a suppression comment; `start` and `end` are 0-based columns of the code."""
-
-    code: str
-    start: int
-    end: int
-
-
-class Suppression(NamedTuple):
-    """One suppression comment.
-
-    Attributes:
-        kind: "ignore", "ignore-file" or "noqa".
-        line: where the comment is.
-        covers: first and last line it speaks for.
-        codes: what it names; empty means every code.
-        start, end: 0-based columns of the directive in its line.
-    """
-
-    kind: str
-    line: int
-    covers: tuple[int, int]
-    codes: tuple[Named, ...]
-    start: int
-    end: int
 
 
 class Comments:

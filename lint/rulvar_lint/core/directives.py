@@ -6,9 +6,7 @@ import io
 import re
 import tokenize
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
-
-from rulvar_lint.core.comments import Named, Suppression
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +18,33 @@ _NATIVE: Final = re.compile(r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b
 _NOQA: Final = re.compile(r"#\s*noqa\s*:\s*([A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)", re.I)
 _WORDS: Final = re.compile(r"rulvar:|noqa", re.I)
 _CODE: Final = re.compile(r"[A-Za-z]+[0-9]\w*")
+
+
+class Named(NamedTuple):
+    """One code in a suppression comment; `start` and `end` are 0-based columns of the code."""
+
+    code: str
+    start: int
+    end: int
+
+
+class Suppression(NamedTuple):
+    """One suppression comment.
+
+    Attributes:
+        kind: "ignore", "ignore-file" or "noqa".
+        line: where the comment is.
+        covers: first and last line it speaks for.
+        codes: what it names; empty means every code.
+        start, end: 0-based columns of the directive in its line.
+    """
+
+    kind: str
+    line: int
+    covers: tuple[int, int]
+    codes: tuple[Named, ...]
+    start: int
+    end: int
 
 
 def read(source: Source) -> tuple[list[Suppression], frozenset[int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from os.path import commonprefix
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.files import parents
@@ -78,7 +77,8 @@ def _texts(words: frozenset[str]) -> list[bytes] | None:
     """
     if _PACKAGE in words:
         return None
-    beginning = commonprefix([*words])
+    first, last = min(words), max(words)
+    beginning = first[: next((at for at, char in enumerate(first) if not last.startswith(char, at)), None)]
     if len(words) > _FEW and len(beginning) >= _TELLING:
         return [beginning.encode()]
     return [word.encode() for word in words] if len(words) <= _FEW else None
