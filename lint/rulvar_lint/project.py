@@ -61,6 +61,9 @@ class Project:
         self.root = Path(root).resolve()
         self.config = load(self.root, CODES) if config is None else config
         self.workspace = workspace or Workspace(self.root, self.config, files)
+        self._selected = frozenset(
+            code for code, rule in RULES.items() if self.config.is_selected(code, rule.default_on)
+        )
         self._modules: dict[str, Module | None] = {}
         self._units: dict[str, Unit] = {}
         self._analyses = 0
@@ -339,7 +342,7 @@ class Project:
         return found
 
     def _is_on(self, code: str) -> bool:
-        return self.config.is_selected(code, RULES[code].default_on)
+        return code in self._selected
 
     def _filter(self, found: list[Diagnostic]) -> list[Diagnostic]:
         return [

@@ -42,11 +42,23 @@ class Source:
     the same file before an edit.
     """
 
-    __slots__ = ("_before", "_blocks", "_failure", "_lines", "_text", "_tree", "comments", "data", "path")
+    __slots__ = (
+        "_before",
+        "_blocks",
+        "_failure",
+        "_is_ascii",
+        "_lines",
+        "_text",
+        "_tree",
+        "comments",
+        "data",
+        "path",
+    )
 
     def __init__(self, path: str, data: bytes, before: Source | None = None) -> None:
         self.path = path
         self.data = data
+        self._is_ascii = data.isascii()
         self._text: str | None = None
         self._lines: list[str] | None = None
         self._blocks: list[Block] | None = None
@@ -66,7 +78,8 @@ class Source:
     def lines(self) -> list[str]:
         """The lines as the parser counts them, without their endings."""
         if self._lines is None:
-            self._lines = _NEWLINE.split(self.text)
+            text = self.text
+            self._lines = _NEWLINE.split(text) if "\r" in text else text.split("\n")
         return self._lines
 
     @property
@@ -82,6 +95,8 @@ class Source:
 
     def column(self, line: int, offset: int) -> int:
         """The 1-based column in code points of a 0-based offset in UTF-8 bytes."""
+        if self._is_ascii:
+            return offset + 1
         text = self.line_text(line)
         if text.isascii():
             return offset + 1

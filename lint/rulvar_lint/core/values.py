@@ -319,6 +319,8 @@ class Star(Value):
         self.value = value
 
 
+# Values that hold no other values.
+ATOMS: Final = frozenset({Const, Ctx, Ext, Obj, Unknown})
 MAX_OPTIONS: Final = 6
 
 

@@ -75,6 +75,8 @@ def is_eager(f: Frame, expr: ast.expr, fn: Value | None) -> bool:
     if isinstance(expr, _DATA):
         return True
     options = options_of(fn)
+    if not options:
+        return isinstance(expr, ast.Call) and _called_value_is_data(f, expr)
     if any(isinstance(option, (Func, Partial, Class, CtxMember)) for option in options):
         return False
     if any(isinstance(option, Coro) for option in options):
