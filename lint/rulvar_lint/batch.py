@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rulvar_lint.workspace import Workspace
 
 PARALLEL_FROM: Final = 40
+# Once it has seen a block of this size come and go, the C library of Linux keeps the memory of one tree
+# for the next instead of giving it back in between.
+_LARGE: Final = 1 << 24
 
 
 class Outcome(NamedTuple):
@@ -138,6 +141,7 @@ def _analyse(
 
 
 def _units(project: Project, paths: list[str], jobs: int | None) -> dict[str, Unit]:
+    bytes(_LARGE)
     workers = jobs if jobs is not None else _processors()
     if workers < 2 or len(paths) < PARALLEL_FROM or not hasattr(os, "fork"):
         return project.units(paths, release=True)

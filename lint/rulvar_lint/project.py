@@ -68,7 +68,7 @@ class Project:
         self._units: dict[str, Unit] = {}
         self._analyses = 0
         self._catalog = Catalog(dict(self.config.effects))
-        self._machine = Machine(self, self._catalog, hooks())
+        self._machine = Machine(self, self._catalog, hooks(self._selected))
         self._parts: Parts | None = None
         self._is_listening = False
 

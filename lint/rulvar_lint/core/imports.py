@@ -77,11 +77,11 @@ def _texts(words: frozenset[str]) -> list[bytes] | None:
     """
     if _PACKAGE in words:
         return None
+    if len(words) <= _FEW:
+        return [word.encode() for word in words]
     first, last = min(words), max(words)
-    beginning = first[: next((at for at, char in enumerate(first) if not last.startswith(char, at)), None)]
-    if len(words) > _FEW and len(beginning) >= _TELLING:
-        return [beginning.encode()]
-    return [word.encode() for word in words] if len(words) <= _FEW else None
+    common = next((at for at, char in enumerate(first) if not last.startswith(char, at)), len(first))
+    return [first[:common].encode()] if common >= _TELLING else None
 
 
 def _last_word(name: str) -> list[str]:

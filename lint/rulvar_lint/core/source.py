@@ -58,7 +58,7 @@ class Source:
     def __init__(self, path: str, data: bytes, before: Source | None = None) -> None:
         self.path = path
         self.data = data
-        self._is_ascii = data.isascii()
+        self._is_ascii: bool | None = None
         self._text: str | None = None
         self._lines: list[str] | None = None
         self._blocks: list[Block] | None = None
@@ -95,6 +95,8 @@ class Source:
 
     def column(self, line: int, offset: int) -> int:
         """The 1-based column in code points of a 0-based offset in UTF-8 bytes."""
+        if self._is_ascii is None:
+            self._is_ascii = self.text.isascii()
         if self._is_ascii:
             return offset + 1
         text = self.line_text(line)
