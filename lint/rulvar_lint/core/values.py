@@ -187,9 +187,7 @@ class Container(Value):
 
 
 class Seq(Container):
-    """A list, tuple or iterator; `kind` is "list", "tuple", "iter", "gen", "map", "filter", "zip"
-    or "keys".
-    """
+    """A list, tuple or iterator; `kind` is "list", "tuple", "iter", "gen", "map", "filter", "zip" or "keys"."""
 
     __slots__ = ("items", "kind")
 
