@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from typing import TYPE_CHECKING, Final
@@ -20,7 +19,6 @@ INTERVAL: Final = 0.3
 
 def watch(session: Session) -> int:
     """Check, then wait for changes and check what they touch, until interrupted."""
-    gc.enable()  # unlike other commands this one goes on and on
     project = Project(session.root, session.config)
     seen = stats(session.root, session.config, session.wanted or [])
     _report(session, project, _number(seen))
