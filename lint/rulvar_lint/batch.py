@@ -5,25 +5,26 @@ where much did.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rulvar_lint.cache import FORMAT, Cache, Stat, digest
 from rulvar_lint.config import Config
-from rulvar_lint.core.diagnostic import Diagnostic
 from rulvar_lint.core.files import CONFIG, is_wanted, walk
 
 if TYPE_CHECKING:
+    from rulvar_lint.core.diagnostic import Diagnostic
     from rulvar_lint.project import Project
     from rulvar_lint.units import Unit
     from rulvar_lint.workspace import Workspace
 
 PARALLEL_FROM: Final = 40
+# Once it has seen a block of this size come and go, the C library of Linux keeps the memory of one tree
+# for the next instead of giving it back in between.
+_LARGE: Final = 1 << 24
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a run found. `files` counts Python files, `workflows` workflow functions; `stats` has
     (time, size) of each file that was looked at.
     """
@@ -76,6 +77,8 @@ def stats(root: Path, config: Config, wanted: list[str]) -> dict[str, Stat]:
 
 
 def _from_cache(cache: Cache, files: dict[str, Stat], wanted: list[str] | None) -> Outcome | None:
+    from rulvar_lint.core.diagnostic import Diagnostic
+
     report = cache.read("report")
     if report is None or not _named(files, wanted) <= set(cache.index["analysed"]):
         return None
@@ -109,14 +112,15 @@ def _analyse(
     named = _named({**files, **dict.fromkeys(overlays, (0, 0))}, wanted)
     units: dict[str, Unit] = {}
     report: dict[str, list[Diagnostic]] = {}
-    if overlays or named or workspace.candidates() or workspace.cassettes:
+    candidates = [] if overlays else workspace.candidates()
+    if overlays or named or candidates or workspace.cassettes:
         from rulvar_lint.project import Project
 
         project = Project(root, config, workspace=workspace)
         for path, text in overlays.items():
             project.set_text(path, text)
         known = _reusable(workspace, cache, files) if cache is not None else {}
-        candidates = sorted({*workspace.candidates(), *named})
+        candidates = sorted({*(workspace.candidates() if overlays else candidates), *named})
         todo = [path for path in candidates if path not in known]
         units = {**known, **_units(project, todo, jobs)}
         report = project.report({path: units[path] for path in candidates})
@@ -137,6 +141,7 @@ def _analyse(
 
 
 def _units(project: Project, paths: list[str], jobs: int | None) -> dict[str, Unit]:
+    bytes(_LARGE)
     workers = jobs if jobs is not None else _processors()
     if workers < 2 or len(paths) < PARALLEL_FROM or not hasattr(os, "fork"):
         return project.units(paths, release=True)

@@ -90,8 +90,16 @@ _KEYS: Final = {
 _TABLE: Final = ("tool", "rulvar", "lint")
 
 
-def load(root: Path, codes: frozenset[str]) -> Config:
-    """The configuration of the project at `root`; the defaults if it has none.
+def known_codes() -> frozenset[str]:
+    """The codes of all rules."""
+    from rulvar_lint.rules.pages import CODES  # most projects name none in their settings
+
+    return CODES
+
+
+def load(root: Path, codes: frozenset[str] | None = None) -> Config:
+    """The configuration of the project at `root`; the defaults if it has none. `codes` are the rules
+    that it may name, all of them if not given.
 
     Raises:
         ConfigError: the file cannot be read, or a key or value in it is wrong.
@@ -118,7 +126,9 @@ def load(root: Path, codes: frozenset[str]) -> Config:
         table = table.get(name, {})
         if not isinstance(table, dict):
             raise ConfigError(f"{path}: [{'.'.join(_TABLE[:depth])}]: expected a table")
-    return from_table(table, str(path), codes)
+    if not table:
+        return Config()
+    return from_table(table, str(path), known_codes() if codes is None else codes)
 
 
 def from_table(table: dict[str, Any], where: str, codes: frozenset[str]) -> Config:

@@ -19,7 +19,6 @@ from rulvar_lint.core.libraries.catalog import Catalog
 from rulvar_lint.core.machine import Machine
 from rulvar_lint.core.source import ParseFailure, encode, no_collection
 from rulvar_lint.examine import examine, let_go
-from rulvar_lint.parts import Parts
 from rulvar_lint.rules import cassettes
 from rulvar_lint.rules import comments as comment_rules
 from rulvar_lint.rules.families import hooks
@@ -30,6 +29,7 @@ from rulvar_lint.workspace import Workspace
 if TYPE_CHECKING:
     from rulvar_lint.core.findings import Key
     from rulvar_lint.core.frame import Frame
+    from rulvar_lint.parts import Parts
 
 # What an analysis keeps has no cycles to look for, so the collector is told to pass over it; after
 # so many analyses it looks at everything once, for the sake of the program around this session.
@@ -61,12 +61,15 @@ class Project:
         self.root = Path(root).resolve()
         self.config = load(self.root, CODES) if config is None else config
         self.workspace = workspace or Workspace(self.root, self.config, files)
+        self._selected = frozenset(
+            code for code, rule in RULES.items() if self.config.is_selected(code, rule.default_on)
+        )
         self._modules: dict[str, Module | None] = {}
         self._units: dict[str, Unit] = {}
         self._analyses = 0
         self._catalog = Catalog(dict(self.config.effects))
-        self._machine = Machine(self, self._catalog, hooks())
-        self._parts = Parts(self._machine)
+        self._machine = Machine(self, self._catalog, hooks(self._selected))
+        self._parts: Parts | None = None
         self._is_listening = False
 
     # Files
@@ -99,7 +102,8 @@ class Project:
         stale = {path, *self._modules, *self._units} if structure else self._dependents(path)
         dropped: list[Module] = []
         is_edit = not structure and path in self.workspace.overlays
-        self._parts.forget(stale - {path} if is_edit else stale)
+        if self._parts is not None:
+            self._parts.forget(stale - {path} if is_edit else stale)
         for name in stale:
             module = self._modules.pop(name, None)
             self._units.pop(name, None)
@@ -118,7 +122,8 @@ class Project:
         for name, unit in list(self._units.items()):
             if unit.deps & stale or any(word_.encode() in text for word_ in unit.words):
                 del self._units[name]
-                self._parts.forget([name])
+                if self._parts is not None:
+                    self._parts.forget([name])
                 for dep in unit.deps:
                     module = self._modules.get(dep)
                     if module is not None:
@@ -192,6 +197,10 @@ class Project:
         source = workspace.source(path) if path in workspace.overlays else None
         if source is None or self._is_listening or workspace.imported(path):
             return None
+        if self._parts is None:
+            from rulvar_lint.parts import Parts  # only editors need them
+
+            self._parts = Parts(self._machine)
         return self._parts.analyse(source)
 
     def _broken(self, unit: Unit, path: str) -> None:
@@ -333,7 +342,7 @@ class Project:
         return found
 
     def _is_on(self, code: str) -> bool:
-        return self.config.is_selected(code, RULES[code].default_on)
+        return code in self._selected
 
     def _filter(self, found: list[Diagnostic]) -> list[Diagnostic]:
         return [

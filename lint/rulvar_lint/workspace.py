@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.files import ModuleIndex, walk
-from rulvar_lint.core.imports import import_lines
+from rulvar_lint.core.files import ModuleIndex, parents, walk
+from rulvar_lint.core.imports import Targets, imported_names
 from rulvar_lint.core.source import ParseFailure, Source
 
 if TYPE_CHECKING:
@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 _MARKS: Final = (b"rulvar", b"RLV")
 _REPLAYED: Final = re.compile(rb"ctx|workflow|machine|async\s+def")
 _TAKES_CTX: Final = re.compile(rb"ctx|await\b")
-_IMPORT: Final = re.compile(
-    rb"[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))"
-)
-_WORD: Final = re.compile(r"\w+")
-_PACKAGE: Final = "__init__"
 
 # So many files are held while all are looked through; the others are read again where need be.
 HELD: Final = 2000
@@ -96,10 +91,10 @@ class Workspace:
 
     def _source_roots(self, paths: list[str]) -> list[str]:
         folders = {path.rpartition("/")[0] for path in paths}
-        parents = {folder for path in folders for folder in _parents(path)}
+        all_folders = {folder for path in folders for folder in parents(path)}
         return [
             *self.config.src,
-            *sorted(f for f in parents if (self.root / f / "pyproject.toml").is_file()),
+            *sorted(f for f in all_folders if (self.root / f / "pyproject.toml").is_file()),
         ]
 
     def note(self, path: str) -> bool:
@@ -207,7 +202,7 @@ class Workspace:
         if self.is_marked(path):
             return True
         targets = {other for other in self.index if self._marked(other)[1]}
-        return self._uses(path, targets, _last_words(targets))
+        return self._uses(path, Targets(targets, self.index))
 
     def candidates(self) -> list[str]:
         """The files that can hold replayed code: those that mention rulvar, and those that import
@@ -224,19 +219,19 @@ class Workspace:
         found = {path for path in paths if self.is_marked(path)}
         fresh = {path for path in found if self._marked(path)[1]}
         while fresh:
-            words = _last_words(fresh)
-            fresh = {path for path in paths if path not in found and self._uses(path, fresh, words)}
+            targets = Targets(fresh, self.index)
+            fresh = {path for path in paths if path not in found and self._uses(path, targets)}
             found |= fresh
         return sorted(found)
 
-    def _uses(self, path: str, targets: set[str], words: set[str]) -> bool:
-        """Whether a file imports one of the targets and may define replayed code. `words` are those
-        that an import of a target has to contain: they are looked for first, which is cheap.
+    def _uses(self, path: str, targets: Targets) -> bool:
+        """Whether a file imports one of the targets and may define replayed code. The words of the
+        import are looked for first, which is cheap.
         """
         data = self.data(path)
-        if not _may_import(words, data) or not _REPLAYED.search(data.lower()):
+        if not targets.may_be_imported(path, data) or not _REPLAYED.search(data.lower()):
             return False
-        return not targets.isdisjoint(self.imported(path))
+        return not targets.paths.isdisjoint(self.imported(path))
 
     def imported(self, path: str) -> frozenset[str]:
         """The files that a file may import."""
@@ -283,53 +278,3 @@ class Workspace:
             and (source := self.source(other)) is not None
             and data in source.data
         )
-
-
-def _last_words(paths: Iterable[str]) -> set[str]:
-    """The last words of the names that modules can be imported by."""
-    found = set()
-    for path in paths:
-        folder, _, name = path.removesuffix(".py").rpartition("/")
-        found.update(_WORD.findall(name)[-1:])
-        if name == _PACKAGE:
-            found.update(_WORD.findall(folder)[-1:])
-    return found
-
-
-def _may_import(words: set[str], data: bytes) -> bool:
-    """Whether an import in a file contains one of the words, or means the package it is in."""
-    for match in import_lines(data, _IMPORT):
-        if not words.isdisjoint(_WORD.findall(match[0].decode("utf-8", "replace"))):
-            return True
-        if _PACKAGE in words and match[1] is not None and not match[1].strip(b"."):
-            return True
-    return False
-
-
-def imported_names(path: str, data: bytes) -> list[str]:
-    """Names of the modules that a file may import, read off its text."""
-    found: list[str] = []
-    for match in import_lines(data, _IMPORT):
-        if match[3] is not None:
-            found += [
-                part.split()[0] for part in match[3].decode("utf-8", "replace").split(",") if part.split()
-            ]
-            continue
-        base = match[1].decode("utf-8", "replace")
-        if base.startswith("."):
-            level = len(base) - len(base.lstrip("."))
-            folders = path.split("/")[:-1]
-            kept = folders[: len(folders) - (level - 1)]
-            base = "/" + "/".join([*kept, *base[level:].split(".")] if base[level:] else kept)
-        found.append(base)
-        names = _WORD.findall(match[2].decode("utf-8", "replace"))
-        found += [f"{base}.{name}" for name in names if name != "as"]
-    return found
-
-
-def _parents(folder: str) -> list[str]:
-    found = []
-    while folder:
-        found.append(folder)
-        folder = folder.rpartition("/")[0]
-    return found

@@ -1,10 +1,10 @@
 """The lint beside ruff, Fixit and flake8-async on the same files: `python tests/bench/bench_lint.py [--quick]`.
 
 The corpora are made: workflow code only, ordinary code without any of it (the standard library of the running
-Python, copied), the same with five workflow files, and workflow code that doubles, for growth. Times are CPU
-seconds of whole processes, their children included, best of `--rounds`, contenders in turn; `ast floor` parses
-every file and walks its tree once. Everybody has their bytecode, as after an installation. Peak memory is that of
-the largest process. Fixit and flake8-async run when they are installed in `.cache/bench`
+Python, copied), the same with five small or five dense workflow files, and workflow code that doubles, for growth.
+Times are CPU seconds of whole processes, their children included, best of `--rounds`, contenders in turn;
+`ast floor` parses every file and walks its tree once. Everybody has their bytecode, as after an installation. Peak
+memory is that of the largest process. Fixit and flake8-async run when they are installed in `.cache/bench`
 (`.cache/bench/bin/python -m pip install fixit flake8-async`); they are slow, so `--quick` leaves them out.
 """
 
@@ -110,6 +110,52 @@ async def flow_{k}(ctx: Ctx, args: dict) -> dict:
     size = await ctx.step("size", lambda: size_{k}(3), deps=[kind])
     return {{"at": str(started), "kind": kind, "size": size}}
 """
+SMALL = '''"""{title}."""
+
+import logging
+import os
+from dataclasses import dataclass
+
+from rulvar import Ctx, step, workflow
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class {name}:
+    key: str
+    lines: tuple[str, ...] = ()
+    urgent: bool = False
+
+
+@step
+def load(path: str) -> dict[str, str]:
+    with open(os.path.join("data", path)) as file:
+        rows = [line.strip().split(",") for line in file if line.strip()]
+    return {{row[0]: ",".join(row[1:]) for row in rows}}
+
+
+def summary(item: {name}, found: dict[str, str]) -> str:
+    known = [found[line] for line in item.lines if line in found]
+    return "\\n".join([item.key, *known]) or "nothing"
+
+
+@workflow(name="{word}")
+async def {word}(ctx: Ctx, args: dict) -> dict:
+    item = {name}(args["key"], tuple(args["lines"]), bool(args.get("urgent")))
+    found = await ctx.step("load", lambda: load(item.key), deps=[item.key])
+    verdict = await ctx.agent(f"Judge {word} {{item.key}}: {{summary(item, found)}}", label="judge")
+    if item.urgent and verdict.get("doubt"):
+        answer = await ctx.await_external(f"{word}-{{item.key}}")
+        if not answer["accepted"]:
+            return {{"status": "refused", "by": answer["by"]}}
+    parts = await ctx.parallel(
+        [lambda line=line: ctx.agent(f"Write about {{line}}", label=f"write-{{line}}") for line in item.lines]
+    )
+    log.info("%s is done", item.key)
+    return {{"status": "done", "at": {hazard}, "parts": parts}}
+'''
+TITLES = ("invoices", "claims", "orders", "reviews", "tickets")
 HAZARDS = (
     "time.time()",
     "random.random()",
@@ -131,8 +177,21 @@ def workflows(folder: Path, files: int, functions: int = 15) -> Path:
     return folder
 
 
+def small(folder: Path) -> Path:
+    """Five workflow files as people write them, of about 50 lines each."""
+    folder.mkdir(parents=True)
+    for word, hazard in zip(
+        TITLES, ("ctx.now()", "ctx.time()", "str(ctx.uuid())", "None", "os.getenv('A')"), strict=True
+    ):
+        name = word.removesuffix("s").capitalize()
+        (folder / f"{word}.py").write_text(
+            SMALL.format(title=f"What becomes of {word}", name=name, word=word, hazard=hazard)
+        )
+    return folder
+
+
 def ordinary(folder: Path, files: int) -> Path:
-    """The standard library, with so many workflow files beside it."""
+    """The standard library, with so many dense workflow files beside it."""
     source = Path(sysconfig.get_path("stdlib"))
     shutil.copytree(
         source, folder / "code", ignore=shutil.ignore_patterns("site-packages", "__pycache__", "test")
@@ -292,7 +351,10 @@ def main() -> None:
         start(scratch, args.rounds)
         compare(workflows(scratch / "workflows", files), args.rounds, slow=not args.quick)
         compare(ordinary(scratch / "ordinary", 0), args.rounds, slow=False)
-        compare(ordinary(scratch / "ordinary with five", 5), args.rounds, slow=False)
+        five = ordinary(scratch / "ordinary with five small", 0)
+        small(five / "app" / "flows")
+        compare(five, args.rounds, slow=False)
+        compare(ordinary(scratch / "ordinary with five dense", 5), args.rounds, slow=False)
         growth(scratch, 1 if args.quick else args.rounds)
         edits(scratch)  # last: what this process holds would count as the memory of its children
 

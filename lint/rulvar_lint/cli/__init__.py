@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line. Returns the exit code: 0 clean, 1 findings, 2 wrong use or an internal
     error.
+
+    Without `argv` this is the whole program, whose memory nobody needs to tidy up.
     """
-    args = sys.argv[1:] if argv is None else argv
+    if argv is not None:
+        return _run(argv)
+    gc.disable()
+    try:
+        return _run(sys.argv[1:])
+    finally:
+        gc.freeze()
+
+
+def _run(args: list[str]) -> int:
     from importlib.machinery import PathFinder
 
     if PathFinder.find_spec("libcst") is None:

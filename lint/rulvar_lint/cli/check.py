@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 def check(args: argparse.Namespace) -> int:
     """The command."""
     session = Session(args)
+    if args.watch or args.fix or args.diff:
+        gc.enable()  # these look at the project again and again
     if args.show_files:
         return _show_files(session)
     if args.watch:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from rulvar_lint.reporters import FORMATS
@@ -17,6 +20,17 @@ class UsageError(Exception):
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}\nFor help: rulvar-lint --help")
+
+
+def _columns() -> int:
+    """The width of the terminal, measured without `shutil`, which would load all kinds of compression."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 80
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -40,7 +54,7 @@ def _parser(command: str, description: str, **more: Any) -> _Parser:
     return _Parser(
         prog=f"rulvar-lint {command}".strip(),
         description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=_columns() - 2),
         **more,
     )
 

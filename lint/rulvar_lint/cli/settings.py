@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rulvar_lint.cli.options import UsageError
-from rulvar_lint.config import Config, check_codes, load, merged
+from rulvar_lint.config import Config, check_codes, known_codes, load, merged
 
 if TYPE_CHECKING:
     import argparse
@@ -42,31 +42,24 @@ def settings(args: argparse.Namespace, root: Path) -> Config:
         ConfigError: a setting is wrong.
         UsageError: an option is wrong.
     """
-    codes = _known_codes()
-    config = Config() if args.isolated else load(root, codes)
+    config = Config() if args.isolated else load(root)
     changes: dict[str, object] = {}
     for option in ("select", "extend_select", "ignore"):
         text = getattr(args, option)
         if text is not None:
             named = tuple(part for part in text.replace(" ", ",").split(",") if part)
-            chosen = check_codes(named, f"--{option.replace('_', '-')}", codes)
+            chosen = check_codes(named, f"--{option.replace('_', '-')}", known_codes())
             changes[option] = chosen if option == "select" else (*getattr(config, option), *chosen)
     if args.per_file_ignores is not None:
         changes["per_file_ignores"] = (
             *config.per_file_ignores,
-            *_per_file(args.per_file_ignores, codes),
+            *_per_file(args.per_file_ignores, known_codes()),
         )
     if args.exclude:
         changes["exclude"] = (*config.exclude, *args.exclude)
     if args.no_gitignore:
         changes["respect_gitignore"] = False
     return merged(config, **changes)
-
-
-def _known_codes() -> frozenset[str]:
-    from rulvar_lint.rules.pages import CODES
-
-    return CODES
 
 
 def _per_file(text: str, codes: frozenset[str]) -> list[tuple[str, tuple[str, ...]]]:

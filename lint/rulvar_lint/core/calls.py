@@ -10,6 +10,7 @@ from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
 from rulvar_lint.core.order import order_event, rebase, use_order
 from rulvar_lint.core.values import (
+    ATOMS,
     Bound,
     Class,
     Const,
@@ -137,7 +138,7 @@ def escape(f: Frame, node: ast.AST, value: Value | None, depth: int = 0) -> None
     """A value goes where it is not followed: coroutines may be awaited there, and orders may be
     looked at.
     """
-    if value is None or depth > 4:
+    if value is None or depth > 4 or value.__class__ in ATOMS:
         return
     if isinstance(value, Coro):
         value.used = True

@@ -10,6 +10,7 @@ from rulvar_lint.core.calls import call_value, consume
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, StepBody
 from rulvar_lint.core.order import order_event, see_order, use_order
 from rulvar_lint.core.values import (
+    ATOMS,
     Bound,
     Class,
     Container,
@@ -163,7 +164,7 @@ def serialise(
     f: Frame, node: ast.AST, value: Value | None, depth: int = 0, seen: set[Value] | None = None
 ) -> None:
     """A value becomes JSON: the orders in it, those of sets included, are written down."""
-    if value is None or depth > 4:
+    if value is None or depth > 4 or value.__class__ in ATOMS:
         return
     if isinstance(value, Set):
         see_order(f, node, value, "serialises")

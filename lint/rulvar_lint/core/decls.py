@@ -276,7 +276,8 @@ _IMPORT: Final = re.compile(rb"[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\
 
 def imports_any(data: bytes, packages: tuple[bytes, ...]) -> bool:
     """Whether a file imports one of the packages anywhere, for type checking included."""
-    if not any(package.partition(b".")[0] in data for package in packages):
+    packages = tuple(package for package in packages if all(part in data for part in package.split(b".")))
+    if not packages:
         return False
     for match in import_lines(data, _IMPORT):
         if match[3] is not None:

@@ -5,12 +5,10 @@ leads to them.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A position in a file; line and column are 1-based, the column in code points."""
 
     path: str
@@ -18,8 +16,7 @@ class Place:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """An unstable read or side effect.
 
     Attributes:

@@ -113,7 +113,7 @@ class ModuleIndex:
         if path in self._paths:
             return False
         self._paths.add(path)
-        for folder in _folders(path):
+        for folder in parents(path.rpartition("/")[0]):
             self._folders[folder] = self._folders.get(folder, 0) + 1
         self._cache.clear()
         return True
@@ -123,7 +123,7 @@ class ModuleIndex:
         if path not in self._paths:
             return False
         self._paths.discard(path)
-        for folder in _folders(path):
+        for folder in parents(path.rpartition("/")[0]):
             self._folders[folder] -= 1
             if not self._folders[folder]:
                 del self._folders[folder]
@@ -184,8 +184,8 @@ class ModuleIndex:
         return [*found, *(root for root in self._extra if root not in found)]
 
 
-def _folders(path: str) -> Iterator[str]:
-    folder = path.rpartition("/")[0]
+def parents(folder: str) -> Iterator[str]:
+    """A folder and those above it, without the root."""
     while folder:
         yield folder
         folder = folder.rpartition("/")[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import Module
@@ -14,6 +14,11 @@ Key = tuple[str, int, str]
 # How to fix a finding: (applicability, message, [(node, new text)], where the text goes); a third
 # member of a part says where that text goes instead.
 Plan = tuple[str, str, "list[tuple[Any, str]] | list[tuple[Any, str, str]]", str]
+# Of these the first line is reported.
+_WITH_BODY: Final = frozenset(
+    {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith}
+    | {ast.Try, ast.ExceptHandler}
+)
 
 
 class Finding:
@@ -54,18 +59,7 @@ class Finding:
         self.column = source.column(self.line, getattr(node, "col_offset", 0))
         self.end_line: int = getattr(node, "end_lineno", None) or self.line
         self.end_column = source.column(self.end_line, getattr(node, "end_col_offset", None) or 0)
-        if isinstance(
-            node,
-            ast.FunctionDef
-            | ast.AsyncFunctionDef
-            | ast.ClassDef
-            | ast.For
-            | ast.AsyncFor
-            | ast.With
-            | ast.AsyncWith
-            | ast.Try
-            | ast.ExceptHandler,
-        ):
+        if node.__class__ in _WITH_BODY:
             self.end_line = self.line
             self.end_column = len(source.line_text(self.line)) + 1
         self.in_text = False

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rulvar_lint.core.libraries.catalog import Catalog
 
 _MISSING: Final = object()
-_BUILTINS: Final = frozenset(dir(builtins))
+_BUILTINS: Final = {name: Ext(f"builtins.{name}") for name in dir(builtins)}
 
 
 class Files(Protocol):
@@ -147,7 +147,7 @@ class Linker:
         """A global or builtin name that code in `f` reads."""
         value = self.binding(module, name)
         if value is _MISSING:
-            return Ext(f"builtins.{name}") if name in _BUILTINS else None
+            return _BUILTINS.get(name)
         return self._read_global(f, node, module, name, value)
 
     def _read_global(
@@ -186,5 +186,5 @@ class Linker:
             lazy = module.typing.get(name)
             if lazy is not None:
                 return self.force(module, "", lazy)
-            return Ext(f"builtins.{name}") if name in _BUILTINS else None
+            return _BUILTINS.get(name)
         return value  # type: ignore[no-any-return]

@@ -31,21 +31,22 @@ if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
 
 _MAX_DEPTH: Final = 4
-_SET_OPS: Final = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
+_SET_OPS: Final = frozenset({ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor})
+# The methods of the left and of the right side.
 _SPECIAL: Final = {
-    ast.Add: "__add__",
-    ast.Sub: "__sub__",
-    ast.Mult: "__mul__",
-    ast.Div: "__truediv__",
-    ast.Mod: "__mod__",
-    ast.BitOr: "__or__",
-    ast.BitAnd: "__and__",
-    ast.RShift: "__rshift__",
-    ast.LShift: "__lshift__",
-    ast.FloorDiv: "__floordiv__",
-    ast.MatMult: "__matmul__",
-    ast.Pow: "__pow__",
-    ast.BitXor: "__xor__",
+    ast.Add: ("__add__", "__radd__"),
+    ast.Sub: ("__sub__", "__rsub__"),
+    ast.Mult: ("__mul__", "__rmul__"),
+    ast.Div: ("__truediv__", "__rtruediv__"),
+    ast.Mod: ("__mod__", "__rmod__"),
+    ast.BitOr: ("__or__", "__ror__"),
+    ast.BitAnd: ("__and__", "__rand__"),
+    ast.RShift: ("__rshift__", "__rrshift__"),
+    ast.LShift: ("__lshift__", "__rlshift__"),
+    ast.FloorDiv: ("__floordiv__", "__rfloordiv__"),
+    ast.MatMult: ("__matmul__", "__rmatmul__"),
+    ast.Pow: ("__pow__", "__rpow__"),
+    ast.BitXor: ("__xor__", "__rxor__"),
 }
 
 
@@ -54,21 +55,19 @@ def binary(
 ) -> Value | None:
     """`left op right`; at least one side is known."""
     taint = merge_taint(left.taint if left else None, right.taint if right else None)
-    if isinstance(op, _SET_OPS):
+    kind = op.__class__
+    if kind in _SET_OPS:
         made = _set_operation(f, op, left, right)
         if made is not None:
             return made
-    if isinstance(op, ast.Mod) and is_text(left):
+    if kind is ast.Mod and is_text(left):
         text_arguments(f, node, right)
         return with_taint(STR, taint)
-    if isinstance(op, (ast.Add, ast.Mult)):
+    if kind is ast.Add or kind is ast.Mult:
         made = _concatenate(f, left, right)
         if made is not None:
             return made
-    for side, name in (
-        (left, _SPECIAL.get(type(op))),
-        (right, "__r" + _SPECIAL.get(type(op), "  ")[2:]),
-    ):
+    for side, name in zip((left, right), _SPECIAL.get(kind, ("", "")), strict=True):
         if isinstance(side, Inst) and name:
             return f.m.call_special(f, node, side, name, [right if side is left else left])
         if isinstance(side, Obj):
@@ -77,7 +76,7 @@ def binary(
                 return Obj(result, taint)
     if is_text(left) or is_text(right):
         return with_taint(STR, taint)
-    if is_int(left) and is_int(right) and not isinstance(op, ast.Div):
+    if is_int(left) and is_int(right) and kind is not ast.Div:
         return with_taint(INT, taint)
     if _is_float(left) or _is_float(right):
         return with_taint(FLOAT, taint)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, PLAIN
 from rulvar_lint.core.values import (
+    ATOMS,
     Bound,
     Container,
     Dict,
@@ -148,7 +149,7 @@ def use_order(
     frame: Frame, node: ast.AST, value: Value | None, depth: int = 0, seen: set[Value] | None = None
 ) -> None:
     """The order of `value` is looked at, or the value leaves what is followed."""
-    if value is None or depth > 3:
+    if value is None or depth > 3 or value.__class__ in ATOMS:
         return
     if isinstance(value, Union):
         for option in value.options:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.classes import call_special, find_attribute
-from rulvar_lint.core.values import Func, Inst, Value, join, options_of
+from rulvar_lint.core.values import ATOMS, Func, Inst, Value, join, options_of
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -57,6 +57,8 @@ def call_first(
 ) -> Value | None:
     """Call the first of the special methods that the class of an instance has."""
     found: Value | None = None
+    if value.__class__ in ATOMS:
+        return None
     for option in options_of(value):
         if isinstance(option, Inst):
             for name in names:
@@ -79,7 +81,7 @@ def compare(f: Frame, node: ast.AST, op: ast.cmpop, left: Value | None, right: V
 
 
 def _has(value: Value | None, names: tuple[str, ...]) -> bool:
-    return any(
+    return value.__class__ not in ATOMS and any(
         isinstance(option, Inst) and find_attribute(option.decl, name) is not None
         for option in options_of(value)
         for name in names

@@ -13,8 +13,7 @@ import tokenize
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rulvar_lint.core.blocks import Block, blocks_of
 from rulvar_lint.core.reparse import reparse
@@ -29,8 +28,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 DEEP: Final = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class ParseFailure:
+class ParseFailure(NamedTuple):
     """Why a file does not parse, or cannot even be read. The line and column are 1-based."""
 
     line: int
@@ -44,11 +42,23 @@ class Source:
     the same file before an edit.
     """
 
-    __slots__ = ("_before", "_blocks", "_failure", "_lines", "_text", "_tree", "comments", "data", "path")
+    __slots__ = (
+        "_before",
+        "_blocks",
+        "_failure",
+        "_is_ascii",
+        "_lines",
+        "_text",
+        "_tree",
+        "comments",
+        "data",
+        "path",
+    )
 
     def __init__(self, path: str, data: bytes, before: Source | None = None) -> None:
         self.path = path
         self.data = data
+        self._is_ascii: bool | None = None
         self._text: str | None = None
         self._lines: list[str] | None = None
         self._blocks: list[Block] | None = None
@@ -68,7 +78,8 @@ class Source:
     def lines(self) -> list[str]:
         """The lines as the parser counts them, without their endings."""
         if self._lines is None:
-            self._lines = _NEWLINE.split(self.text)
+            text = self.text
+            self._lines = _NEWLINE.split(text) if "\r" in text else text.split("\n")
         return self._lines
 
     @property
@@ -84,6 +95,10 @@ class Source:
 
     def column(self, line: int, offset: int) -> int:
         """The 1-based column in code points of a 0-based offset in UTF-8 bytes."""
+        if self._is_ascii is None:
+            self._is_ascii = self.text.isascii()
+        if self._is_ascii:
+            return offset + 1
         text = self.line_text(line)
         if text.isascii():
             return offset + 1

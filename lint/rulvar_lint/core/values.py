@@ -187,9 +187,7 @@ class Container(Value):
 
 
 class Seq(Container):
-    """A list, tuple or iterator; `kind` is "list", "tuple", "iter", "gen", "map", "filter", "zip"
-    or "keys".
-    """
+    """A list, tuple or iterator; `kind` is "list", "tuple", "iter", "gen", "map", "filter", "zip" or "keys"."""
 
     __slots__ = ("items", "kind")
 
@@ -319,6 +317,8 @@ class Star(Value):
         self.value = value
 
 
+# Values that hold no other values.
+ATOMS: Final = frozenset({Const, Ctx, Ext, Obj, Unknown})
 MAX_OPTIONS: Final = 6
 
 

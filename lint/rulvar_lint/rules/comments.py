@@ -14,8 +14,9 @@ from rulvar_lint.core.spelling import nearest
 from rulvar_lint.rules.wording import plain
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.comments import Comments, Named, Suppression
+    from rulvar_lint.core.comments import Comments
     from rulvar_lint.core.diagnostic import Diagnostic
+    from rulvar_lint.core.directives import Named, Suppression
     from rulvar_lint.core.source import ParseFailure, Source
 
 Used = set[tuple[str, int, str]]

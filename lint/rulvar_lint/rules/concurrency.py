@@ -14,6 +14,7 @@ from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
 from rulvar_lint.core.functions import is_ctx_work
 from rulvar_lint.core.values import (
+    ATOMS,
     Class,
     Const,
     Container,
@@ -212,11 +213,13 @@ def _timed(f: Frame, guard: Guard) -> None:
 
 def holds_ctx(value: Value | None, depth: int = 0, seen: set[Value] | None = None) -> bool:
     """Whether ctx is, or is inside, a value."""
-    seen = set() if seen is None else seen
-    if value is None or depth > 4 or value in seen:
+    if value is None or depth > 4:
         return False
-    if isinstance(value, Ctx):
-        return True
+    if value.__class__ in ATOMS:
+        return isinstance(value, Ctx)
+    seen = set() if seen is None else seen
+    if value in seen:
+        return False
     seen.add(value)
     inner: list[Value | None] = []
     if isinstance(value, Inst):

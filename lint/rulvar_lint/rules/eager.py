@@ -13,13 +13,15 @@ from rulvar_lint.core.nodes import mentions, walk
 from rulvar_lint.core.values import (
     Class,
     Const,
-    Container,
     Coro,
     CtxMember,
+    Dict,
     Ext,
     Func,
     Inst,
     Partial,
+    Seq,
+    Set,
     Value,
     options_of,
 )
@@ -45,6 +47,7 @@ _DATA: Final = (
     ast.GeneratorExp,
     ast.Compare,
 )
+_RUNNING: Final = frozenset({ast.Call, ast.Await})
 # What cannot be moved into a lambda, or is not the same there.
 _UNMOVABLE: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Starred)
 
@@ -55,7 +58,7 @@ def report_eager(f: Frame, call: CtxCall, expr: ast.expr) -> None:
     if label is not None and _is_function(label, call.value("label")) and _is_text(expr, call.value("fn")):
         what = "the label and the function of `ctx.step` have changed places"
         fix = _swap(f, label, expr)
-    elif any(isinstance(node, (ast.Call, ast.Await)) for node in walk(expr)):
+    elif any(node.__class__ in _RUNNING for node in walk(expr)):
         what = f"`{f.segment(expr)}` is called at once instead of being passed as a function"
         fix = _wrap(f, call, expr)
     else:
@@ -70,20 +73,27 @@ _FACTORY: Final = re.compile(
 )
 
 
+_CALLABLE: Final = frozenset({Func, Partial, Class, CtxMember})
+_NO_FUNCTION: Final = frozenset({Const, Seq, Set, Dict})
+
+
 def is_eager(f: Frame, expr: ast.expr, fn: Value | None) -> bool:
     """Whether the step function is the result of a call rather than a function."""
     if isinstance(expr, _DATA):
         return True
     options = options_of(fn)
-    if any(isinstance(option, (Func, Partial, Class, CtxMember)) for option in options):
+    if not options:
+        return isinstance(expr, ast.Call) and _called_value_is_data(f, expr)
+    kinds = {option.__class__ for option in options}
+    if kinds & _CALLABLE:
         return False
-    if any(isinstance(option, Coro) for option in options):
+    if Coro in kinds:
         return True
-    if any(isinstance(option, Inst) for option in options):
+    if Inst in kinds:
         return isinstance(expr, ast.Call) and not any(
             "__call__" in cls.attrs for option in options if isinstance(option, Inst) for cls in [option.decl]
         )
-    if any(isinstance(option, (Const, Container)) for option in options):
+    if kinds & _NO_FUNCTION:
         return True
     if not isinstance(expr, ast.Call):
         return False

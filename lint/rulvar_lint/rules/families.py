@@ -38,9 +38,17 @@ _FAMILIES: Final = (
 )
 
 
-def hooks() -> Hooks:
-    """A fresh set of listeners with every rule installed."""
+# Families that do nothing but report these rules; on what the others notice more may depend.
+_REPORTED: Final = {
+    identity: frozenset({"RLV401", "RLV402"}),
+    dependencies: frozenset({"RLV403", "RLV404"}),
+}
+
+
+def hooks(selected: frozenset[str]) -> Hooks:
+    """A fresh set of listeners, without those that could only report rules that are not selected."""
     made = Hooks()
     for family in _FAMILIES:
-        family.install(made)
+        if family not in _REPORTED or _REPORTED[family] & selected:
+            family.install(made)
     return made

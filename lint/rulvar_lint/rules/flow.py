@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.ctxcalls import SIGNATURES
 from rulvar_lint.core.effects import in_order
 from rulvar_lint.core.frame import REGION
-from rulvar_lint.core.values import Container, Dict, Seq, Value, options_of
+from rulvar_lint.core.values import ATOMS, Container, Dict, Seq, Value, options_of
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _note(f: Frame, kind: str, node: ast.AST, taint: Taint) -> None:
 def _taint_of(value: Value | None, depth: int = 0, seen: set[Value] | None = None) -> Taint:
     if value is None or depth > 3:
         return None
-    if value.taint is not None:
+    if value.taint is not None or value.__class__ in ATOMS:
         return value.taint
     if isinstance(value, Container):
         seen = set() if seen is None else seen

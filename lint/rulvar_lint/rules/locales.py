@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from string import Formatter
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.frame import REGION
@@ -88,6 +87,8 @@ def _judge_format(f: Frame, node: ast.AST, spec: str | None) -> None:
 
 def _template(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     """`"{:n}".format(...)`."""
+    from string import Formatter
+
     func = node.func if isinstance(node, ast.Call) else None
     text = _constant_text(func.value) if isinstance(func, ast.Attribute) else None
     try:

@@ -126,14 +126,12 @@ def _logging(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 
 
 def _log(f: Frame, node: ast.Call, level: str, message: ast.expr, rest: list[ast.expr]) -> None:
-    finding, name = _finding(f, node, "RLV113"), f.ctx_name()
+    finding = _finding(f, node, "RLV113")
+    name = f.ctx_name() if finding is not None else None
+    if finding is None or name is None:
+        return
     texts = [f.module.source.segment(part) for part in (message, *rest)]
-    if (
-        finding is None
-        or name is None
-        or None in texts
-        or any(isinstance(part, ast.Starred) for part in (message, *rest))
-    ):
+    if None in texts or any(isinstance(part, ast.Starred) for part in (message, *rest)):
         return
     said = str(texts[0])
     if rest:

@@ -14,6 +14,7 @@ from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import REGION
 from rulvar_lint.core.freevars import bound_by
 from rulvar_lint.core.values import (
+    ATOMS,
     Container,
     Coro,
     Func,
@@ -47,8 +48,10 @@ def install(hooks: Hooks) -> None:
 
 def late_functions(value: Value | None, depth: int = 0, seen: set[Value] | None = None) -> list[Func]:
     """Functions in a value that read variables of a loop when they run."""
+    if value is None or depth > 4 or value.__class__ in ATOMS:
+        return []
     seen = set() if seen is None else seen
-    if value is None or depth > 4 or value in seen:
+    if value in seen:
         return []
     seen.add(value)
     if isinstance(value, Func):

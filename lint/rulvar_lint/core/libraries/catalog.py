@@ -6,16 +6,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from rulvar_lint.core.libraries import stdlib, third_party, third_party_types
 from rulvar_lint.core.libraries.group import Group
 from rulvar_lint.core.words import names
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What one dotted name does."""
 
     code: str
@@ -43,6 +41,7 @@ class Catalog:
     __slots__ = (
         "_elements",
         "_exact",
+        "_given",
         "_known",
         "_members",
         "_pure",
@@ -60,6 +59,7 @@ class Catalog:
         self._pure: dict[tuple[str, str], bool] = {}
         self._reads: dict[str, Entry] = {}
         self._seen: dict[str, tuple[Entry, ...]] = {}
+        self._given: dict[str, str | None] = {}
         for group in (*stdlib.CALLS, *third_party.CALLS):
             self._add(group)
         for name, code in (extra or {}).items():
@@ -129,9 +129,11 @@ class Catalog:
 
     def result(self, path: str) -> str | None:
         """The type of what a call of `path` gives, when it is followed."""
-        found = self._results.get(path)
-        if found is not None:
-            return found
+        if path not in self._given:
+            self._given[path] = self._results.get(path) or self._result(path)
+        return self._given[path]
+
+    def _result(self, path: str) -> str | None:
         if path in self._types:
             return path
         if path in self._same:
