@@ -187,7 +187,16 @@ def class_attribute(f: Frame, node: ast.AST, base: Class, name: str) -> Value | 
         return value.bind(base) if "classmethod" in value.decl.flags else value
     for hook in f.m.hooks.class_read:
         hook(f, node, owner, name, value, base)
-    return value
+    return Inst(base.decl) if _is_member(base.decl, name) else value
+
+
+def _is_member(decl: ClassDecl, name: str) -> bool:
+    """Whether `Class.name` is a member of an enumeration that has methods of its own."""
+    return (
+        name[0] != "_"
+        and any(isinstance(value, Func) for cls in order_of_classes(decl) for value in cls.attrs.values())
+        and any(base.startswith("enum.") for base in external_bases(decl))
+    )
 
 
 def _super_attribute(f: Frame, node: ast.AST, base: Super, name: str) -> Value | None:

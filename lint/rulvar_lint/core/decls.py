@@ -119,7 +119,9 @@ class Field:
 
 
 class ClassDecl:
-    """A class. `attrs` is filled when its body is interpreted."""
+    """A class. `attrs` is filled when its body is interpreted; `is_local` tells that replayed code
+    makes it anew in each run.
+    """
 
     __slots__ = (
         "attrs",
@@ -127,6 +129,7 @@ class ClassDecl:
         "decorators",
         "fields",
         "generic",
+        "is_local",
         "may_be_set",
         "module",
         "mro",
@@ -147,6 +150,7 @@ class ClassDecl:
         self.mutated: dict[str, bool] | None = None
         self.may_be_set: bool | None = None
         self.generic: Value | None = None
+        self.is_local = False
 
 
 _FORGOTTEN: Final = ast.Lambda(ast.arguments([], [], None, [], [], None, []), ast.Constant(None))

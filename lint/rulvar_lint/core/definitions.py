@@ -221,6 +221,7 @@ def _decorate(
 
 def exec_classdef(f: Frame, node: ast.ClassDef) -> int:
     decl = ClassDecl(node, f.module)
+    decl.is_local = f.mode != HOST
     f.module.classes.append(decl)
     decl.bases = [f.ev[base.__class__](f, base) for base in node.bases]
     for keyword in node.keywords:

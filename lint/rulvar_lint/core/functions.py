@@ -50,6 +50,7 @@ from rulvar_lint.core.values import (
     Value,
     element_of,
     join,
+    options_of,
     with_taint,
 )
 from rulvar_lint.core.words import words
@@ -216,6 +217,20 @@ def vars_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return f.new_dict(None, None)
 
 
+def enter_context(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`stack.enter_context(manager)`: the manager is entered here, and left with the stack."""
+    value = args.get(0, "cm")
+    is_async = ext.path.endswith("enter_async_context")
+    entered = f.m.enter(f, node, value, is_async)
+    for option in options_of(value):
+        f.m.call_special(f, node, option, "__aexit__" if is_async else "__exit__", [None, None, None])
+    if is_async:
+        coro = Coro(node, False, entered, "enter_async_context")
+        coro.used = True
+        return coro
+    return entered
+
+
 # asyncio
 
 
@@ -343,6 +358,8 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     AbstractEventLoop.run_until_complete run_coroutine_threadsafe run"""
         )
     },
+    "contextlib.ExitStack.enter_context": enter_context,
+    "contextlib.ExitStack.enter_async_context": enter_context,
     "contextlib.closing": passing,
     "contextlib.nullcontext": passing,
     "contextlib.aclosing": passing,

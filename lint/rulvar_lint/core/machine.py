@@ -228,6 +228,7 @@ class Machine(Linker, Ledger):
     exempt = staticmethod(ctxcalls.exempt)
     ctx_call = staticmethod(ctxcalls.ctx_call)
     awaited = staticmethod(handlers.awaited)
+    enter = staticmethod(handlers.enter)
     async_iterated = staticmethod(handlers.async_iterated)
     yielded = staticmethod(order.yielded)
     yielded_from = staticmethod(order.yielded_from)

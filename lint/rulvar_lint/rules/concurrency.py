@@ -12,6 +12,7 @@ from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
+from rulvar_lint.core.freevars import free_names_of
 from rulvar_lint.core.functions import is_ctx_work
 from rulvar_lint.core.values import (
     Class,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 COMBINATORS: Final = """asyncio.gather asyncio.wait asyncio.as_completed asyncio.create_task
 asyncio.ensure_future asyncio.TaskGroup.create_task asyncio.AbstractEventLoop.create_task
-asyncio.run_coroutine_threadsafe anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
+asyncio.run_coroutine_threadsafe asyncio.shield anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
 trio.Nursery.start_soon trio.Nursery.start aiostream.stream.merge aiometer.run_all
 asyncer.TaskGroup.soonify"""
 _STARTERS: Final = frozenset({"start_soon", "start", "soonify", "run_all"})
@@ -316,7 +317,10 @@ def _thread(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 
 
 def _closes_over_ctx(f: Frame, value: Value) -> bool:
-    return isinstance(value, Func) and value.frame is not None and makes_ctx_work(f, value)
+    if not isinstance(value, Func) or value.frame is None:
+        return False
+    env = value.frame.env if value.env is None else value.env
+    return any(isinstance(env.get(name), Ctx) for name in free_names_of(value.decl)) or makes_ctx_work(f, value)
 
 
 def _context_variable(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:

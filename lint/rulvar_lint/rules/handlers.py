@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from rulvar_lint.core.hooks import Hooks
 
 _SWALLOWS: Final = names("""builtins.BaseException builtins.GeneratorExit asyncio.CancelledError
-    concurrent.futures.CancelledError builtins.BaseExceptionGroup
-    anyio.get_cancelled_exc_class trio.Cancelled""")
+    asyncio.exceptions.CancelledError builtins.BaseExceptionGroup anyio.get_cancelled_exc_class trio.Cancelled""")
 _RETRIES: Final = (
     "tenacity.",
     "backoff.",

@@ -60,7 +60,8 @@ CALLS: Final = (
         "makes a new identifier each time",
         "uuid.uuid1 uuid.uuid4 uuid.uuid6 uuid.uuid7 uuid.uuid8 uuid.getnode",
     ),
-    Group("RLV104", "blocks and waits again on every replay", "time.sleep signal.pause"),
+    Group("RLV104", "blocks and waits again on every replay", "time.sleep", "positive"),
+    Group("RLV104", "blocks and waits again on every replay", "signal.pause"),
     Group("RLV104", "waits in real time again on every replay", "asyncio.sleep", "positive", "warning"),
     Group(
         "RLV104",
@@ -303,6 +304,8 @@ RESULTS: Final = {
     "re.compile": "re.Pattern",
     "threading.local": "threading.local",
     "contextlib.suppress": "contextlib.suppress",
+    "contextlib.ExitStack": "contextlib.ExitStack",
+    "contextlib.AsyncExitStack": "contextlib.ExitStack",
     "asyncio.timeout": "asyncio.Timeout",
     "asyncio.timeout_at": "asyncio.Timeout",
 }

@@ -27,8 +27,7 @@ CALLS: Final = (
         pandas.to_datetime.now pendulum.now pendulum.today pendulum.tomorrow pendulum.yesterday
         pendulum.DateTime.now pendulum.DateTime.utcnow pendulum.DateTime.today arrow.now
         arrow.utcnow arrow.Arrow.now arrow.Arrow.utcnow django.utils.timezone.now
-        django.utils.timezone.localtime django.utils.timezone.localdate whenever.Instant.now
-        whenever.ZonedDateTime.now whenever.SystemDateTime.now whenever.Date.today_in_system_tz
+        whenever.Instant.now whenever.ZonedDateTime.now whenever.SystemDateTime.now whenever.Date.today_in_system_tz
         whenever.UTCDateTime.now maya.now moment.now moment.utcnow delorean.utcnow delorean.now
         delorean.Delorean time_machine.travel ciso8601.now sqlalchemy.func.now
         numpy.datetime64.now anyio.current_time trio.current_time""",
@@ -36,8 +35,15 @@ CALLS: Final = (
     Group(
         "RLV101",
         "without an argument reads the wall clock",
-        "arrow.get delorean.Delorean",
+        """arrow.get delorean.Delorean django.utils.timezone.localtime
+        django.utils.timezone.localdate""",
         "no-args",
+    ),
+    Group(
+        "RLV101",
+        "reads the wall clock for this argument",
+        "pandas.Timestamp pandas.to_datetime numpy.datetime64",
+        "now",
     ),
     Group(
         "RLV102",
@@ -159,7 +165,7 @@ CALLS: Final = (
         pymysql.Connection.* pymysql.Cursor.* aiomysql.Connection.* aiosqlite.Connection.*
         aiosqlite.Cursor.* duckdb.DuckDBPyConnection.* duckdb.sql duckdb.query duckdb.execute
         sqlalchemy.engine.Connection.* sqlalchemy.ext.asyncio.AsyncConnection.*
-        sqlalchemy.orm.Session.* sqlalchemy.ext.asyncio.AsyncSession.* redis.Redis.*
+        sqlalchemy.orm.Session.* sqlalchemy.ext.asyncio.AsyncSession.* redis.Redis.* redis.Pipeline.execute
         redis.asyncio.Redis.* redis.StrictRedis.* aioredis.Redis.* pymongo.MongoClient.*
         motor.motor_asyncio.AsyncIOMotorClient.* pymongo.AsyncMongoClient.* neo4j.Driver.*
         neo4j.Session.* cassandra.cluster.Session.* peewee.SqliteDatabase.* dbapi.Connection.*
