@@ -45,6 +45,9 @@ MODELS: Final = names("""pydantic.BaseModel pydantic.main.BaseModel pydantic.Roo
     msgspec.Struct typing.NamedTuple typing_extensions.NamedTuple typing.TypedDict
     typing_extensions.TypedDict""")
 
+_VALIDATORS: Final = names("""pydantic.field_validator pydantic.model_validator pydantic.validator
+    pydantic.root_validator pydantic.functional_validators.field_validator""")
+
 
 def attribute(f: Frame, node: ast.AST, base: Value, name: str) -> Value | None:
     """`base.name`."""
@@ -258,11 +261,23 @@ def construct(f: Frame, node: ast.AST, decl: ClassDecl, args: Args) -> Value | N
     for base in external_bases(decl):
         if f.m.catalog.effects(base):
             call_external(f, node, Ext(base), args)
+    if init is None:
+        _validate(f, node, inst)
     for name in ("__post_init__", "__attrs_post_init__", "model_post_init"):
         post = find_attribute(decl, name)
         if post is not None:
             call_special(f, node, inst, name, [])
     return inst
+
+
+def _validate(f: Frame, node: ast.AST, inst: Inst) -> None:
+    """The validators of a model run when it is made."""
+    for cls in order_of_classes(inst.decl):
+        for value in cls.attrs.values():
+            heads = value.decl.decorators if isinstance(value, Func) else ()
+            if any(isinstance(head, Ext) and head.path in _VALIDATORS for _, head in heads):
+                assert isinstance(value, Func)
+                call_function(f, node, value.bind(inst), Args([], {}))
 
 
 def fields_of(decl: ClassDecl) -> dict[str, object]:

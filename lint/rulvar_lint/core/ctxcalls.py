@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.arguments import Args, holds_ctx
 from rulvar_lint.core.calls import call_value, consume
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, StepBody
 from rulvar_lint.core.order import order_event, see_order, use_order
@@ -256,7 +256,7 @@ def _exempt_function(f: Frame, node: ast.AST, func: Func, kind: str, args: Args 
     if kind == "hook":
         return None
     env, _ = f.m.bind(f, func, args or Args([], {}))
-    if kind == "tool":
+    if kind == "tool" and not (args is not None and holds_ctx(args)):
         _forget_ctx(decl, env)
     body = StepBody(kind, node, f, decl)
     inline = func.frame is not None

@@ -268,7 +268,7 @@ def _class_body(f: Frame, node: ast.ClassDef, decl: ClassDecl) -> None:
             _field(f, stmt, decl)
         else:
             exec_block(f, [stmt])
-    for value in f.env.values():
+    for value in f.env.values() if f.mode == HOST else ():
         if isinstance(value, Container) and value.scope == "local":
             value.scope = "module"
 

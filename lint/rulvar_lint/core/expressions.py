@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rulvar_lint.core.frame import Frame
 from rulvar_lint.core.order import see_order, use_order
 from rulvar_lint.core.values import (
+    Class,
     Const,
     Container,
     Dict,
@@ -104,8 +105,25 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
     if isinstance(base, Ext):
         if base.receiver is not None:
             return base
+        named = _named_type(base, index)
+        if named is not None:
+            return named
         return Unknown(base.taint) if base.taint is not None else None
     return _tainted(base)
+
+
+_SETS: Final = frozenset({"builtins.set", "builtins.frozenset", "typing.Set", "typing.FrozenSet"})
+_WRAPPERS: Final = frozenset({"typing.Optional", "typing.Annotated", "typing.Union"})
+
+
+def _named_type(base: Ext, index: Value | None) -> Value | None:
+    """What a generic type stands for in an annotation, as in `Tags = set[str]`."""
+    if base.path in _SETS:
+        return base
+    if base.path not in _WRAPPERS:
+        return None
+    inner = index.items[0] if isinstance(index, Seq) and index.items else index
+    return inner if isinstance(inner, (Ext, Class)) else None
 
 
 _SCALARS: Final = frozenset({"builtins.str", "builtins.bytes", "builtins.int", "builtins.float"})

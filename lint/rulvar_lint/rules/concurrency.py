@@ -25,6 +25,7 @@ from rulvar_lint.core.values import (
     ModuleRef,
     Obj,
     Partial,
+    Seq,
     Star,
     Union,
     Value,
@@ -33,6 +34,7 @@ from rulvar_lint.core.values import (
 )
 
 if TYPE_CHECKING:
+    from rulvar_lint.core.ctxcalls import CtxCall
     from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
@@ -68,6 +70,7 @@ def install(hooks: Hooks) -> None:
     hooks.on_call(THREADS, _thread)
     hooks.on_call("contextvars.ContextVar.set", _context_variable)
     hooks.nested.append(_captured_by_tool)
+    hooks.ctx_call.append(_given_to_tool)
 
 
 # RLV301
@@ -335,3 +338,16 @@ def _captured_by_tool(f: Frame, node: ast.AST) -> None:
             node,
             Cause("RLV304", "a tool uses the ctx of the workflow that declared it", f.place(node)),
         )
+
+
+def _given_to_tool(f: Frame, call: CtxCall) -> None:
+    """`tools=[partial(ask, ctx)]`."""
+    tools, expr = call.args.kw.get("tools"), call.args.kw_nodes.get("tools")
+    if tools is None or expr is None:
+        return
+    values = tools.items if isinstance(tools, Seq) and tools.items else [tools]
+    written = expr.elts if isinstance(expr, (ast.List, ast.Tuple)) else []
+    for index, value in enumerate(values):
+        if any(isinstance(option, Partial) and holds_ctx(option) for option in options_of(value)):
+            node = written[index] if len(written) == len(values) else expr
+            f.emit(node, Cause("RLV304", "a tool is given the ctx of the workflow", f.place(node)))
