@@ -112,7 +112,7 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
     return _tainted(base)
 
 
-_SETS: Final = frozenset({"builtins.set", "builtins.frozenset", "typing.Set", "typing.FrozenSet"})
+_SETS: Final = frozenset({"builtins.set", "builtins.frozenset"})
 _WRAPPERS: Final = frozenset({"typing.Optional", "typing.Annotated", "typing.Union"})
 
 

@@ -30,7 +30,7 @@ CALLS: Final = (
         whenever.Instant.now whenever.ZonedDateTime.now whenever.SystemDateTime.now whenever.Date.today_in_system_tz
         whenever.UTCDateTime.now maya.now moment.now moment.utcnow delorean.utcnow delorean.now
         delorean.Delorean time_machine.travel ciso8601.now sqlalchemy.func.now
-        numpy.datetime64.now anyio.current_time trio.current_time""",
+        numpy.datetime64.now dateutil.utils.today anyio.current_time trio.current_time""",
     ),
     Group(
         "RLV101",
@@ -75,8 +75,8 @@ CALLS: Final = (
         "RLV103",
         "makes a new identifier each time",
         """ulid.new ulid.ulid ulid.ULID.from_datetime nanoid.generate nanoid.non_secure_generate
-        cuid.cuid cuid.slug cuid2.Cuid.generate cuid2.cuid_wrapper shortuuid.uuid
-        shortuuid.ShortUUID.uuid shortuuid.ShortUUID.random ksuid.ksuid uuid_utils.uuid1
+        cuid.cuid cuid.slug cuid2.Cuid.generate cuid2.CuidWrapper.__call__ shortuuid.uuid
+        shortuuid.ShortUUID.uuid shortuuid.ShortUUID.random ksuid.ksuid xid.Xid uuid_utils.uuid1
         uuid_utils.uuid4 uuid_utils.uuid6 uuid_utils.uuid7 uuid_utils.uuid8 uuid6.uuid6
         uuid6.uuid7 uuid6.uuid8 uuid7.uuid7 uuid_extensions.uuid7 typeid.TypeID fastuuid.uuid4
         fastuuid.uuid7 snowflake.SnowflakeGenerator""",
@@ -237,7 +237,7 @@ CALLS: Final = (
             words(
                 """invoke ainvoke stream astream batch abatch astream_events astream_log predict
     apredict run arun call acall generate agenerate predict_messages apredict_messages
-    __call__ transform atransform batch_as_completed abatch_as_completed invoke_batch"""
+    embed_query aembed_query embed_documents aembed_documents __call__ transform atransform batch_as_completed abatch_as_completed invoke_batch"""
             ),
         ),
     ),

@@ -66,6 +66,7 @@ RESULTS: Final = {
     "sqlalchemy.ext.asyncio.async_sessionmaker": "sqlalchemy.ext.asyncio.async_sessionmaker",
     "sqlalchemy.ext.asyncio.async_sessionmaker.__call__": "sqlalchemy.ext.asyncio.AsyncSession",
     "sqlalchemy.orm.scoped_session": "sqlalchemy.orm.Session",
+    "cuid2.cuid_wrapper": "cuid2.CuidWrapper",
     "redis.from_url": "redis.Redis",
     "redis.Redis.from_url": "redis.Redis",
     "redis.Redis.pipeline": "redis.Pipeline",
