@@ -129,7 +129,7 @@ def _see_stars(f: Frame, node: ast.AST, args: Args) -> None:
     if Star in map(type, args.pos):
         for value in args.pos:
             if value.__class__ is Star:
-                see_order(f, node, value.value, "unpacks")  # type: ignore[union-attr]
+                see_order(f, node, value.value, "unpacks")
 
 
 def ctx_work(f: Frame, node: ast.AST) -> Coro:

@@ -24,9 +24,8 @@ from rulvar_lint.core.values import (
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import FunctionDecl
     from rulvar_lint.core.effects import Cause
-    from rulvar_lint.core.findings import Finding
     from rulvar_lint.core.frame import Frame
-    from rulvar_lint.core.ledger import Used
+    from rulvar_lint.core.ledger import Entry
     from rulvar_lint.core.values import Env
 
 MAX_CONTEXTS: Final = 16
@@ -46,7 +45,7 @@ class Result:
         self.effects: dict[str, Cause] = frame.effects if frame is not None else {}
         self.outward: dict[str, Cause] = frame.outward if frame is not None else {}
         self.journals = frame.journals if frame is not None else False
-        self.findings: list[Finding | Used] = []
+        self.findings: list[Entry] = []
         self.attrs: dict[str, Value | None] | None = None
         self.keep: object = None
 

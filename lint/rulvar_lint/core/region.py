@@ -285,11 +285,15 @@ def _is_tracked(f: Frame, node: ast.expr) -> bool:
     return False
 
 
+def _lasts(value: Value) -> bool:
+    return isinstance(value, (Inst, Container)) and value.scope == "module"
+
+
 def outward(f: Frame, node: ast.AST, cause: Cause, func: Func, args: Args) -> None:
     """A callee stored ctx in, or changed, what it was given: judged by where that lives."""
     if cause.code == "RLV304":
         receiver = func.bound
-        if isinstance(receiver, Inst) and receiver.scope == "module":
+        if any(_lasts(value) for value in (args.values() if receiver is None else [receiver])):
             f.emit(node, cause)
         elif receiver is None or (isinstance(receiver, Inst) and receiver.scope == "any"):
             f.outward.setdefault(cause.code, cause)

@@ -177,7 +177,7 @@ def _wait_for(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 def _hide_combinators(f: Frame, expr: ast.AST) -> None:
     for inner in ast.walk(expr):
         if isinstance(inner, ast.Call):
-            f.m.findings.pop((f.module.path, inner.lineno, "RLV302"), None)
+            f.m.hide(f.module.path, inner.lineno, "RLV302")
 
 
 def _timeout(f: Frame, node: ast.AST, value: Value | None, how: str, expr: ast.expr) -> None:
@@ -262,16 +262,18 @@ def root_name(node: ast.AST | None) -> str:
 def _escapes(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, what: str) -> None:
     """ctx is put where it outlives the run; what a parameter refers to is judged by the caller."""
     name = root_name(target)
-    if f.decl is not None and any(param.name == name for param in f.decl.params):
+    lasts = any(isinstance(o, Container) and o.scope == "module" for o in options_of(base))
+    if not lasts and f.decl is not None and any(param.name == name for param in f.decl.params):
         cause = Cause("RLV304", f"`{f.decl.qualname}` keeps ctx", f.place(node))
         f.outward.setdefault("RLV304", cause)
         return
-    if is_shared(base) or (base is None and name and not f.is_local(name) and f.owner_of(name) is None):
+    is_global = bool(name) and not f.is_local(name) and f.owner_of(name) is None
+    if is_shared(base) or (is_global and (base is None or is_shared(f.m.static_global(f.module, name)))):
         _report(f, node, what)
 
 
 def _report(f: Frame, node: ast.AST, what: str) -> None:
-    f.m.findings.pop((f.module.path, getattr(node, "lineno", 1), "RLV205"), None)
+    f.m.hide(f.module.path, getattr(node, "lineno", 1), "RLV205")
     f.emit(node, Cause("RLV304", what, f.place(node)))
 
 
@@ -323,7 +325,9 @@ def _closes_over_ctx(f: Frame, value: Value) -> bool:
     if not isinstance(value, Func) or value.frame is None:
         return False
     env = value.frame.env if value.env is None else value.env
-    return any(isinstance(env.get(name), Ctx) for name in free_names_of(value.decl)) or makes_ctx_work(f, value)
+    return any(isinstance(env.get(name), Ctx) for name in free_names_of(value.decl)) or makes_ctx_work(
+        f, value
+    )
 
 
 def _context_variable(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:

@@ -175,7 +175,7 @@ def _is_total(stmt: ast.Match) -> bool:
 def _reraises(stmt: ast.Raise, name: str | None) -> bool:
     if stmt.exc is None:
         return True
-    return stmt.cause is None and isinstance(stmt.exc, ast.Name) and stmt.exc.id == name
+    return isinstance(stmt.exc, ast.Name) and stmt.exc.id == name
 
 
 def _leaves(body: list[ast.stmt], name: str | None) -> bool:
