@@ -86,10 +86,12 @@ def _capture(f: Frame, node: ast.AST, name: str, cause: Cause) -> None:
 
 def _global(f: Frame, node: ast.AST, module: Module, name: str, value: Value | None) -> None:
     cause = captured(value)
+    if isinstance(value, Ext):
+        if cause is not None and not value.path.startswith("os.environ"):
+            _capture(f, node, name, cause)
+        return
     if cause is not None:
         _capture(f, node, name, cause)
-    if isinstance(value, Ext):
-        return
     if isinstance(value, Inst) and _is_settings(value):
         origin = Cause("RLV108", f"`{value.decl.name}` reads the environment", f.place(node))
         _capture(f, node, name, origin)
