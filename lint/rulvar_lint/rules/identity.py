@@ -128,6 +128,8 @@ def _same_path(first: list[ast.AST], second: list[ast.AST]) -> bool:
     if not below or not other:
         return True
     a, b = below[-1], other[-1]
+    if isinstance(common, (ast.List, ast.Tuple)) and len(below) == len(other) == 1:
+        return False  # coroutines that are started together: each has a branch of its own
     fields = (_branch_of(common, a), _branch_of(common, b))
     if isinstance(common, (ast.If, ast.IfExp)) and fields == ("body", "orelse"):
         return False
