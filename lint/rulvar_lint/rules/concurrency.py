@@ -32,6 +32,7 @@ from rulvar_lint.core.values import (
     element_of,
     options_of,
 )
+from rulvar_lint.rules.origins import is_certain
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
@@ -121,6 +122,7 @@ def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> Plan | None:
         or not isinstance(node, ast.Call)
         or node.keywords
         or not node.args
+        or not is_certain(f, node)
     ):
         return None
     first, last = node.args[0], node.args[-1]

@@ -262,23 +262,25 @@ def _constant_in_loop(f: Frame, call: CtxCall) -> None:
         return
     what = f"every iteration of the loop makes `ctx.{call.name}` with the same identity"
     cause = Cause("RLV402", what, f.place(call.node), (), "warning")
-    f.m.report(f, call.node, cause, fix=_vary(f, call, loop))
+    f.m.report(f, call.node, cause, fix=_vary(f, call))
 
 
-def _vary(f: Frame, call: CtxCall, loop: ast.AST) -> Plan | None:
-    """Name the loop variable in the key."""
-    name = _loop_variable(loop)
-    if name is None or not isinstance(call.node, ast.Call):
+def _vary(f: Frame, call: CtxCall) -> Plan | None:
+    """Name the variables of the loops around a call in its key."""
+    loops = {loop: _loop_variable(loop) for loop in call.loops}
+    variables = [name for name in loops.values() if name is not None]
+    if len(variables) < len(loops) or not isinstance(call.node, ast.Call):
         return None
-    message = f"Put `{name}` into the key"
+    message = f"Put {', '.join(f'`{name}`' for name in variables)} into the key"
+    tail = "".join(f"-{{{name}}}" for name in variables)
     key = call.expr("key")
     if key is None:
-        text = f'key=f"{_fresh_name(f, call)}-{{{name}}}"'
+        text = f'key=f"{_fresh_name(f, call)}{tail}"'
         return ("unsafe", message, [(call.node, text)], "argument")
     written = key.value if isinstance(key, ast.Constant) else None
     if not isinstance(written, str) or not written.isprintable() or set(written) & set('{}"\\'):
         return None
-    return ("unsafe", message, [(key, f'f"{written}-{{{name}}}"')], "replace")
+    return ("unsafe", message, [(key, f'f"{written}{tail}"')], "replace")
 
 
 def _loop_variable(loop: ast.AST) -> str | None:
