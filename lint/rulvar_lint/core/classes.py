@@ -193,13 +193,22 @@ def class_attribute(f: Frame, node: ast.AST, base: Class, name: str) -> Value | 
     return Inst(base.decl) if _is_member(base.decl, name) else value
 
 
+def class_item(base: Class) -> Value:
+    """`Class[...]`: a member of an enumeration, else the class for one of its type parameters."""
+    return Inst(base.decl) if _is_enumeration(base.decl) else base
+
+
 def _is_member(decl: ClassDecl, name: str) -> bool:
     """Whether `Class.name` is a member of an enumeration that has methods of its own."""
     return (
         name[0] != "_"
         and any(isinstance(value, Func) for cls in order_of_classes(decl) for value in cls.attrs.values())
-        and any(base.startswith("enum.") for base in external_bases(decl))
+        and _is_enumeration(decl)
     )
+
+
+def _is_enumeration(decl: ClassDecl) -> bool:
+    return any(base.startswith("enum.") for base in external_bases(decl))
 
 
 def _super_attribute(f: Frame, node: ast.AST, base: Super, name: str) -> Value | None:

@@ -223,7 +223,9 @@ def exec_classdef(f: Frame, node: ast.ClassDef) -> int:
     decl = ClassDecl(node, f.module)
     decl.is_local = f.mode != HOST
     f.module.classes.append(decl)
-    decl.bases = [f.ev[base.__class__](f, base) for base in node.bases]
+    for base in node.bases:
+        origin = base.value if isinstance(base, ast.Subscript) else base  # `Base[int]` is a `Base`
+        decl.bases.append(f.ev[origin.__class__](f, origin))
     for keyword in node.keywords:
         f.ev[keyword.value.__class__](f, keyword.value)
     for expr in node.decorator_list:

@@ -97,6 +97,8 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
         return element_of(base) if base.entries or base.elem else None
     if isinstance(base, Inst):
         return f.m.call_special(f, node, base, "__getitem__", [index])
+    if isinstance(base, Class):
+        return f.m.class_item(base)
     if isinstance(base, Obj):
         element = f.m.catalog.element(base.type)
         if element is not None:

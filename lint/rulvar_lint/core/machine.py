@@ -248,6 +248,7 @@ class Machine(Linker, Ledger):
     attribute = staticmethod(classes.attribute)
     construct = staticmethod(classes.construct)
     call_special = staticmethod(classes.call_special)
+    class_item = staticmethod(classes.class_item)
     call_key = staticmethod(classes.call_key)
     result_of = staticmethod(classes.result_of)
     store_target = staticmethod(classes.store_target)

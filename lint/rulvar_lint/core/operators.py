@@ -205,6 +205,9 @@ def _elements(f: Frame, node: ast.AST, value: Value) -> Value | None:
             if made is not None:
                 return iterate(f, node, made)
         return None
+    if isinstance(value, Class):
+        member = f.m.class_item(value)
+        return member if isinstance(member, Inst) else None
     if isinstance(value, (Obj, Bound)) or hasattr(value, "path"):
         path = str(getattr(value, "path", None) or getattr(value, "type", ""))
         element = f.m.catalog.element(path)
