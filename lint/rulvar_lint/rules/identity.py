@@ -261,7 +261,7 @@ def _constant_in_loop(f: Frame, call: CtxCall) -> None:
     if any(_volatile(node) or _calls_unknown(f, node) for _, node in parts):
         return
     what = f"every iteration of the loop makes `ctx.{call.name}` with the same identity"
-    cause = Cause("RLV402", what, f.place(call.node), (), "warning")
+    cause = Cause("RLV402", what, f.place(call.node))
     f.m.report(f, call.node, cause, fix=_vary(f, call))
 
 
