@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rulvar_lint.core.expressions import eval_items
 from rulvar_lint.core.order import order_of, see_order
 from rulvar_lint.core.values import (
+    Const,
     Container,
     Ctx,
     Dict,
@@ -160,6 +161,8 @@ def bind(f: Frame, func: Func, args: Args, node: ast.AST | None = None) -> tuple
             value = args.rest.entries[name]  # type: ignore[attr-defined]
         else:
             value = decl.defaults.get(name)
+            if isinstance(value, Const) and (is_spread or args.rest is not None):
+                value = None  # what is spread out may give it
             if param.default is not None and not is_spread and args.rest is None:
                 defaulted.append(name)
             value = value if value is not None else rest_elem

@@ -110,7 +110,7 @@ def unknown_call(f: Frame, node: ast.AST, args: Args) -> Value | None:
         return f.new_seq("keys")  # the views of a mapping, which act like sets in arithmetic
     taint: Taint = None
     if args.pos or args.kw or args.rest is not None:
-        if name not in _ANY_ORDER:
+        if Star in map(type, args.pos) and name not in _ANY_ORDER:
             _see_stars(f, node, args)
         for value in args.values():
             escape(f, node, value)
@@ -126,10 +126,9 @@ difference_update isdisjoint min max sum""")
 
 def _see_stars(f: Frame, node: ast.AST, args: Args) -> None:
     """`*items` hands over items in their order."""
-    if Star in map(type, args.pos):
-        for value in args.pos:
-            if value.__class__ is Star:
-                see_order(f, node, value.value, "unpacks")
+    for value in args.pos:
+        if isinstance(value, Star):
+            see_order(f, node, value.value, "unpacks")
 
 
 def ctx_work(f: Frame, node: ast.AST) -> Coro:
@@ -312,7 +311,7 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
         return with_taint(special(f, node, ext, args), taint)
     if path.startswith("rulvar."):
         return m.rulvar_call(f, node, ext, args)
-    if path.rpartition(".")[2] not in _ANY_ORDER:
+    if Star in map(type, args.pos) and path.rpartition(".")[2] not in _ANY_ORDER:
         _see_stars(f, node, args)
     for value in args.values():
         escape(f, node, value)

@@ -198,6 +198,13 @@ def class_item(base: Class) -> Value:
     return Inst(base.decl) if _is_enumeration(base.decl) else base
 
 
+def may_be_false(inst: Inst) -> bool:
+    """Whether an instance may count as false in a test."""
+    return bool(external_bases(inst.decl)) or any(
+        find_attribute(inst.decl, name) is not None for name in ("__bool__", "__len__")
+    )
+
+
 def _is_member(decl: ClassDecl, name: str) -> bool:
     """Whether `Class.name` is a member of an enumeration that has methods of its own."""
     return (
@@ -299,14 +306,19 @@ def fields_of(decl: ClassDecl) -> dict[str, object]:
 
 def _fill_fields(f: Frame, node: ast.AST, inst: Inst, args: Args) -> None:
     given: dict[str, Value | None] = dict(args.kw)
-    names = [name for name, field in fields_of(inst.decl).items() if _is_field(field)]
+    fields = fields_of(inst.decl)
+    names = [name for name, field in fields.items() if _is_field(field)]
+    for name in names if given else ():
+        for alias in getattr(fields[name], "aliases", ()):
+            if alias in given:
+                given.setdefault(name, given[alias])
     for name, value in zip(names, args.pos, strict=False):
         given[name] = value
     for name in names:
         if name in given:
             inst.attrs[name] = given[name]
         elif f.mode == HOST:
-            factory = getattr(fields_of(inst.decl)[name], "factory", None)
+            factory = getattr(fields[name], "factory", None)
             inst.attrs[name] = call_value(f, node, factory, Args([], {})) if factory is not None else None
     if args.rest is not None or any(value.__class__.__name__ == "Star" for value in args.pos):
         return

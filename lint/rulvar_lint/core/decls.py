@@ -106,16 +106,25 @@ class FunctionDecl:
 
 
 class Field:
-    """An annotated attribute in a class body: a field of a dataclass or model."""
+    """An annotated attribute in a class body: a field of a dataclass or model. `aliases` are the
+    other names that it may be given by.
+    """
 
-    __slots__ = ("annotation", "default", "factory", "has_default", "node")
+    __slots__ = ("aliases", "annotation", "default", "factory", "has_default", "node")
 
-    def __init__(self, node: ast.AnnAssign, default: Value | None, factory: Value | None) -> None:
+    def __init__(
+        self,
+        node: ast.AnnAssign,
+        default: Value | None,
+        factory: Value | None,
+        aliases: tuple[str, ...] = (),
+    ) -> None:
         self.node = node
         self.annotation = node.annotation
         self.default = default
         self.factory = factory
         self.has_default = node.value is not None
+        self.aliases = aliases
 
 
 class ClassDecl:

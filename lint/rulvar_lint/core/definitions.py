@@ -318,7 +318,18 @@ def _field(f: Frame, stmt: ast.AnnAssign, decl: ClassDecl) -> None:
         if not is_maker:
             value = f.ev[stmt.value.__class__](f, stmt.value)
             f.env[name] = value
-    decl.fields[name] = Field(stmt, value, factory)
+    decl.fields[name] = Field(stmt, value, factory, _aliases(stmt.value))
+
+
+def _aliases(expr: ast.expr | None) -> tuple[str, ...]:
+    """The names in `Field(alias="...")` and the like."""
+    return tuple(
+        keyword.value.value
+        for keyword in (expr.keywords if isinstance(expr, ast.Call) else ())
+        if keyword.arg in ("alias", "validation_alias")
+        and isinstance(keyword.value, ast.Constant)
+        and isinstance(keyword.value.value, str)
+    )
 
 
 def _factory(f: Frame, expr: ast.expr) -> tuple[Value | None, bool]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.choices import decided
 from rulvar_lint.core.frame import Frame
 from rulvar_lint.core.order import see_order, use_order
 from rulvar_lint.core.values import (
@@ -179,6 +180,11 @@ def eval_boolop(f: Frame, node: ast.BoolOp) -> Value | None:
         value = f.ev[part.__class__](f, part)
         if index < last and value is not None:
             f.m.test(f, part, value)
+            known = decided(f, part)
+            if known is not None:
+                if known is isinstance(node.op, ast.Or):
+                    return join(found, value)
+                continue
         found = join(found, value)
     return found
 
@@ -221,6 +227,10 @@ def eval_ifexp(f: Frame, node: ast.IfExp) -> Value | None:
     test = f.ev[node.test.__class__](f, node.test)
     if test is not None:
         f.m.test(f, node.test, test)
+    known = decided(f, node.test)
+    if known is not None:
+        chosen = node.body if known else node.orelse
+        return f.ev[chosen.__class__](f, chosen)
     body = f.ev[node.body.__class__](f, node.body)
     return join(body, f.ev[node.orelse.__class__](f, node.orelse))
 

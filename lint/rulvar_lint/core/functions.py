@@ -200,7 +200,7 @@ def copy_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 def through(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """Iterator tools that keep the order of their argument."""
     value = next((v for v in args.pos if isinstance(v, Container)), None)
-    for other in args.pos:
+    for other in args.values():
         if isinstance(other, Func):
             call_value(f, node, other, Args([iterate(f, node, value)], {}))
     if value is None:
@@ -209,6 +209,21 @@ def through(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     made = f.new_seq("iter", None, element_of(value))
     made.order = order_of_value(f, node, value, "goes through")
     return made
+
+
+def substitute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`re.sub(pattern, function, text)`."""
+    repl = args.get(0 if ext.path.startswith("re.Pattern") else 1, "repl")
+    if isinstance(repl, (Func, Partial)):
+        call_value(f, node, repl, Args([None], {}))
+    return f.m.tainted_text(args.taint())
+
+
+def iterator(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`iter(values)`, or `iter(function, sentinel)`."""
+    if len(args.pos) == 2:
+        return f.new_seq("iter", None, call_value(f, node, args.pos[0], Args([], {})))
+    return make_list("iter", "goes through")(f, node, ext, args)
 
 
 def vars_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
@@ -269,7 +284,7 @@ _HARMLESS: Final = words(
 TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.list": make_list("list", "lists"),
     "builtins.tuple": make_list("tuple", "lists"),
-    "builtins.iter": make_list("iter", "goes through"),
+    "builtins.iter": iterator,
     "builtins.reversed": make_list("iter", "goes through"),
     "builtins.aiter": make_list("iter", "goes through"),
     "collections.deque": make_list("list", "lists"),
@@ -324,6 +339,10 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.vars": vars_,
     "functools.reduce": reduce_,
     "operator.call": apply_call,
+    "re.sub": substitute,
+    "re.subn": substitute,
+    "re.Pattern.sub": substitute,
+    "re.Pattern.subn": substitute,
     "json.dumps": dumps,
     "orjson.dumps": dumps,
     "ujson.dumps": dumps,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.nodes import own_nodes
+from rulvar_lint.core.nodes import walk
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import FunctionDecl, Module
@@ -38,18 +39,59 @@ def _changeable(module: Module, scope: ast.AST) -> frozenset[str]:
 def _bound_otherwise(scope: ast.AST) -> set[str]:
     found: set[str] = set()
     sources: dict[str, set[str]] = {}
-    for node in own_nodes(scope):
-        if isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Load):
-                found.add(node.id)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            origin = f"{'.' * node.level}{node.module}." if isinstance(node, ast.ImportFrom) else ""
-            for alias in node.names:
-                name = alias.asname or (alias.name if origin else alias.name.partition(".")[0])
-                source = origin + (alias.name if origin or alias.asname else name)
+    todo: list[Any] = [] if isinstance(scope, ast.Lambda) else list(getattr(scope, "body", ()))
+    while todo:
+        node = todo.pop()
+        cls = node.__class__
+        if cls is ast.Assign:
+            for target in node.targets:
+                _add(found, target)
+        elif cls in _SINGLE:
+            continue
+        elif cls is ast.Import or cls is ast.ImportFrom:
+            for name, source in _imports(node):
                 sources.setdefault(name, set()).add(source)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or (
-            isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name
-        ):
-            found.add(node.name or "")
+        elif cls in _DEFINITIONS:
+            found.add(node.name)
+        else:
+            _add_bound(found, node, cls)
+            for name in ("body", "orelse", "finalbody"):
+                todo += getattr(node, name, ())
+            for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+                todo += part.body
     return found | {name for name, given in sources.items() if len(given) > 1}
+
+
+_SINGLE: Final = frozenset({ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Pass, ast.Break, ast.Continue})
+_DEFINITIONS: Final = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
+
+
+def _add(found: set[str], target: ast.expr) -> None:
+    """Add the names that a target binds."""
+    if isinstance(target, ast.Name):
+        found.add(target.id)
+    elif not isinstance(target, (ast.Attribute, ast.Subscript)):
+        found.update(inner.id for inner in walk(target) if isinstance(inner, ast.Name))
+
+
+def _add_bound(found: set[str], node: Any, cls: type) -> None:
+    """Add the names that the head of a statement binds."""
+    if cls in (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor):
+        _add(found, node.target)
+    elif cls in (ast.With, ast.AsyncWith):
+        for item in node.items:
+            if item.optional_vars is not None:
+                _add(found, item.optional_vars)
+    elif cls in (ast.If, ast.While):
+        found.update(inner.target.id for inner in walk(node.test) if isinstance(inner, ast.NamedExpr))
+
+
+def _imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    """(name, where it comes from) for each name that an import binds."""
+    if isinstance(node, ast.ImportFrom):
+        for alias in node.names:
+            yield alias.asname or alias.name, f"{'.' * node.level}{node.module}.{alias.name}"
+    elif isinstance(node, ast.Import):
+        for alias in node.names:
+            top = alias.name.partition(".")[0]
+            yield alias.asname or top, alias.name if alias.asname else top
