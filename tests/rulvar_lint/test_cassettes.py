@@ -49,6 +49,10 @@ SECRETS = [
     "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8",
     "github_pat_11ABCDEFG0abcdefghijkl_mnopqrstuvwxyz9182736450ABCDEFG",
     "AKIAIOSFODNN7QRSTUVW",
+    "AKIAIOSFODNN7EXAMPLE",
+    "sk_live_abcdefghijklmnopqrstuvwx",
+    "Bearer 1234567890abcdef1234567890abcdef",
+    "x-api-key: 9f8e7d6c5b4a39281706f5e4d3c2b1a0",
     "AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q",
     "xoxb-123456789012-abcdefGHIJKL",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJqb2UifQ.c2lnbmF0dXJlMTIz",
@@ -68,6 +72,8 @@ HARMLESS = [
     "the bearer of this letter",
     "Authorization is required",
     "token budget: 4000 tokens",
+    "AKIAXXXXXXXXXXXXXXXX",
+    "x-api-key: your-key-goes-here-1234",
 ]
 
 

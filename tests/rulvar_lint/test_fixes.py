@@ -179,6 +179,44 @@ REPLACEMENTS = [
         "a, b = args['p']; x = await ctx.step('x', lambda: load(a, b), deps=(a, b,))",
         "unsafe",
     ),
+    # a name that may mean something else stays
+    (
+        "import time",
+        "x = time.time if args else len; y = x()",
+        "x = time.time if args else len; y = x()",
+        "none",
+    ),
+    (
+        "try:\n    from fast import now\nexcept ImportError:\n    from time import time as now",
+        "x = now()",
+        "x = now()",
+        "none",
+    ),
+    (
+        "import asyncio, functools\nboth = functools.partial(asyncio.gather, return_exceptions=True)",
+        "x = await both(ctx.agent('a'), ctx.agent('b'))",
+        "x = await both(ctx.agent('a'), ctx.agent('b'))",
+        "none",
+    ),
+    # a set inside what is written down is sorted where it is
+    (
+        "",
+        "x = await ctx.workflow('a', {'s': set(args), 'n': 1})",
+        "x = await ctx.workflow('a', {'s': sorted(set(args)), 'n': 1})",
+        "unsafe",
+    ),
+    (
+        "from app import f",
+        "s = set(args); x = await ctx.step('a', f, deps=[s])",
+        "s = set(args); x = await ctx.step('a', f, deps=[sorted(s)])",
+        "unsafe",
+    ),
+    (
+        "",
+        "s = {'s': set(args)}; x = await ctx.workflow('a', s)",
+        "s = {'s': set(args)}; x = await ctx.workflow('a', s)",
+        "none",
+    ),
 ]
 BLOCKS = [
     (
@@ -211,6 +249,23 @@ BLOCKS = [
         "repeated call",
         '    a = await ctx.agent("x")\n    b = await ctx.agent("x")\n    return [a, b]\n',
         '    a = await ctx.agent("x")\n    b = await ctx.agent("x", key="agent-2")\n    return [a, b]\n',
+    ),
+    (
+        "several repeated calls, whose keys must differ",
+        '    await ctx.agent("x")\n    await ctx.agent("y")\n    await ctx.agent("x")\n    await ctx.agent("y")\n',
+        '    await ctx.agent("x")\n    await ctx.agent("y")\n    await ctx.agent("x", key="agent-3")\n'
+        '    await ctx.agent("y", key="agent-4")\n',
+    ),
+    (
+        "several calls of one loop",
+        '    for a in args:\n        await ctx.agent("x")\n        await ctx.agent("y")\n',
+        '    for a in args:\n        await ctx.agent("x", key=f"agent-{a}")\n'
+        '        await ctx.agent("y", key=f"agent-2-{a}")\n',
+    ),
+    (
+        "loops in each other",
+        '    for a in args:\n        for b in args:\n            await ctx.agent(f"x{a}")\n',
+        '    for a in args:\n        for b in args:\n            await ctx.agent(f"x{a}", key=f"agent-{a}-{b}")\n',
     ),
 ]
 

@@ -73,7 +73,7 @@ TABLE = {
 }
 WARNINGS = {
     *("RLV002", "RLV003", "RLV113", "RLV114", "RLV206", "RLV207", "RLV208", "RLV308"),
-    *("RLV401", "RLV402", "RLV403", "RLV404", "RLV504"),
+    *("RLV401", "RLV403", "RLV404", "RLV504"),
 }
 
 

@@ -6,9 +6,12 @@ import ast
 from typing import TYPE_CHECKING
 
 from rulvar_lint.core.expressions import eval_items
+from rulvar_lint.core.order import order_of, see_order
 from rulvar_lint.core.values import (
+    Const,
     Container,
     Ctx,
+    Dict,
     Func,
     Seq,
     Star,
@@ -20,6 +23,7 @@ from rulvar_lint.core.values import (
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
+    from rulvar_lint.core.order import Pending
     from rulvar_lint.core.values import Env, Taint
 
 
@@ -52,6 +56,8 @@ class Args:
         if index < len(self.pos):
             value = self.pos[index]
             return value.value if isinstance(value, Star) else value
+        if self.rest is not None and name not in self.kw and isinstance(self.rest, Dict):
+            return self.rest.entries.get(name)
         return self.kw.get(name)
 
     def first(self) -> Value | None:
@@ -117,8 +123,8 @@ def holds_ctx(args: Args) -> bool:
     return Ctx in map(type, args.pos) or Ctx in map(type, args.kw.values())
 
 
-def bind(f: Frame, func: Func, args: Args) -> tuple[Env, list[str]]:
-    """Parameters to values, and the names of those that take their default."""
+def bind(f: Frame, func: Func, args: Args, node: ast.AST | None = None) -> tuple[Env, list[str]]:
+    """Parameters to values, and the names of those that take their default. `node` is the call."""
     decl = func.decl
     pos = _expand(args.pos)
     if func.bound is not None:
@@ -135,12 +141,16 @@ def bind(f: Frame, func: Func, args: Args) -> tuple[Env, list[str]]:
         if param.kind == "pos" and index < len(pos):
             value = pos[index]
             if isinstance(value, Star):
+                if node is not None and not is_spread:
+                    see_order(f, node, value.value, "unpacks")
                 spread, is_spread = value.value, True
                 value = element_of(spread) if isinstance(spread, Container) else None
             else:
                 index += 1
         elif param.kind == "var":
             value = f.new_seq("tuple", pos[index:])
+            if node is not None:
+                value.order = _order_of_rest(f, node, pos[index:])
             index = len(pos)
         elif param.kind == "varkw":
             names = {p.name for p in decl.params}
@@ -151,11 +161,23 @@ def bind(f: Frame, func: Func, args: Args) -> tuple[Env, list[str]]:
             value = args.rest.entries[name]  # type: ignore[attr-defined]
         else:
             value = decl.defaults.get(name)
+            if isinstance(value, Const) and (is_spread or args.rest is not None):
+                value = None  # what is spread out may give it
             if param.default is not None and not is_spread and args.rest is None:
                 defaulted.append(name)
             value = value if value is not None else rest_elem
         env[name] = value if value is not None else f.m.annotated(decl, param)
     return env, defaulted
+
+
+def _order_of_rest(f: Frame, node: ast.AST, pos: list[Value | None]) -> Pending | None:
+    """The arbitrary order of what `*items` leaves for a `*rest` parameter."""
+    for value in pos:
+        if value.__class__ is Star:
+            found = order_of(f, node, value, "unpacks")
+            if found is not None:
+                return found
+    return None
 
 
 def _expand(pos: list[Value | None]) -> list[Value | None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rulvar_lint.core.arguments import Args, bind, eval_args, eval_marked_args, holds_ctx
 from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
-from rulvar_lint.core.order import order_event, rebase, use_order
+from rulvar_lint.core.order import order_event, rebase, see_order, use_order
 from rulvar_lint.core.values import (
     ATOMS,
     Bound,
@@ -32,6 +32,7 @@ from rulvar_lint.core.values import (
     merge_taint,
     with_taint,
 )
+from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -110,12 +111,25 @@ def unknown_call(f: Frame, node: ast.AST, args: Args) -> Value | None:
         return f.new_seq("keys")  # the views of a mapping, which act like sets in arithmetic
     taint: Taint = None
     if args.pos or args.kw or args.rest is not None:
+        if Star in map(type, args.pos) and name not in _ANY_ORDER:
+            _see_stars(f, node, args)
         for value in args.values():
             escape(f, node, value)
             taint = merge_taint(taint, value.taint)
         if holds_ctx(args):
             return ctx_work(f, node)
     return Unknown(taint) if taint is not None else None
+
+
+_ANY_ORDER: Final = names("""union intersection difference update intersection_update
+difference_update isdisjoint min max sum""")
+
+
+def _see_stars(f: Frame, node: ast.AST, args: Args) -> None:
+    """`*items` hands over items in their order."""
+    for value in args.pos:
+        if isinstance(value, Star):
+            see_order(f, node, value.value, "unpacks")
 
 
 def ctx_work(f: Frame, node: ast.AST) -> Coro:
@@ -191,7 +205,7 @@ _INERT: Final = frozenset({Const, Ctx, Ext, Func, Inst, Obj, Unknown})
 def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | None:
     """Call a function of the project."""
     decl = func.decl
-    env, defaulted = bind(f, func, args)
+    env, defaulted = bind(f, func, args, node)
     f.m.fill_ctx(decl, env)
     takes_ctx = Ctx in map(type, env.values())
     if f.mode in (REGION, PLAIN):
@@ -298,6 +312,8 @@ def call_external(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
         return with_taint(special(f, node, ext, args), taint)
     if path.startswith("rulvar."):
         return m.rulvar_call(f, node, ext, args)
+    if Star in map(type, args.pos) and path.rpartition(".")[2] not in _ANY_ORDER:
+        _see_stars(f, node, args)
     for value in args.values():
         escape(f, node, value)
         if value.taint is not None and (path.rpartition(".")[2][:1].islower() or m.catalog.result(path)):
@@ -337,6 +353,8 @@ def _applies(when: str, args: Args) -> bool:
         return count > 0 and not is_none
     if when == "few-args":
         return count < 2
+    if when == "now":
+        return isinstance(first, Const) and first.value in ("now", "today")
     if when == "positive":
         return not (isinstance(first, Const) and first.value in (0, 0.0))
     tz = args.get(1, "tz")  # "no-tz"

@@ -45,6 +45,9 @@ MODELS: Final = names("""pydantic.BaseModel pydantic.main.BaseModel pydantic.Roo
     msgspec.Struct typing.NamedTuple typing_extensions.NamedTuple typing.TypedDict
     typing_extensions.TypedDict""")
 
+_VALIDATORS: Final = names("""pydantic.field_validator pydantic.model_validator pydantic.validator
+    pydantic.root_validator pydantic.functional_validators.field_validator""")
+
 
 def attribute(f: Frame, node: ast.AST, base: Value, name: str) -> Value | None:
     """`base.name`."""
@@ -187,7 +190,32 @@ def class_attribute(f: Frame, node: ast.AST, base: Class, name: str) -> Value | 
         return value.bind(base) if "classmethod" in value.decl.flags else value
     for hook in f.m.hooks.class_read:
         hook(f, node, owner, name, value, base)
-    return value
+    return Inst(base.decl) if _is_member(base.decl, name) else value
+
+
+def class_item(base: Class) -> Value:
+    """`Class[...]`: a member of an enumeration, else the class for one of its type parameters."""
+    return Inst(base.decl) if _is_enumeration(base.decl) else base
+
+
+def may_be_false(inst: Inst) -> bool:
+    """Whether an instance may count as false in a test."""
+    return bool(external_bases(inst.decl)) or any(
+        find_attribute(inst.decl, name) is not None for name in ("__bool__", "__len__")
+    )
+
+
+def _is_member(decl: ClassDecl, name: str) -> bool:
+    """Whether `Class.name` is a member of an enumeration that has methods of its own."""
+    return (
+        name[0] != "_"
+        and any(isinstance(value, Func) for cls in order_of_classes(decl) for value in cls.attrs.values())
+        and _is_enumeration(decl)
+    )
+
+
+def _is_enumeration(decl: ClassDecl) -> bool:
+    return any(base.startswith("enum.") for base in external_bases(decl))
 
 
 def _super_attribute(f: Frame, node: ast.AST, base: Super, name: str) -> Value | None:
@@ -249,11 +277,23 @@ def construct(f: Frame, node: ast.AST, decl: ClassDecl, args: Args) -> Value | N
     for base in external_bases(decl):
         if f.m.catalog.effects(base):
             call_external(f, node, Ext(base), args)
+    if init is None:
+        _validate(f, node, inst)
     for name in ("__post_init__", "__attrs_post_init__", "model_post_init"):
         post = find_attribute(decl, name)
         if post is not None:
             call_special(f, node, inst, name, [])
     return inst
+
+
+def _validate(f: Frame, node: ast.AST, inst: Inst) -> None:
+    """The validators of a model run when it is made."""
+    for cls in order_of_classes(inst.decl):
+        for value in cls.attrs.values():
+            heads = value.decl.decorators if isinstance(value, Func) else ()
+            if any(isinstance(head, Ext) and head.path in _VALIDATORS for _, head in heads):
+                assert isinstance(value, Func)
+                call_function(f, node, value.bind(inst), Args([], {}))
 
 
 def fields_of(decl: ClassDecl) -> dict[str, object]:
@@ -266,14 +306,19 @@ def fields_of(decl: ClassDecl) -> dict[str, object]:
 
 def _fill_fields(f: Frame, node: ast.AST, inst: Inst, args: Args) -> None:
     given: dict[str, Value | None] = dict(args.kw)
-    names = [name for name, field in fields_of(inst.decl).items() if _is_field(field)]
+    fields = fields_of(inst.decl)
+    names = [name for name, field in fields.items() if _is_field(field)]
+    for name in names if given else ():
+        for alias in getattr(fields[name], "aliases", ()):
+            if alias in given:
+                given.setdefault(name, given[alias])
     for name, value in zip(names, args.pos, strict=False):
         given[name] = value
     for name in names:
         if name in given:
             inst.attrs[name] = given[name]
         elif f.mode == HOST:
-            factory = getattr(fields_of(inst.decl)[name], "factory", None)
+            factory = getattr(fields[name], "factory", None)
             inst.attrs[name] = call_value(f, node, factory, Args([], {})) if factory is not None else None
     if args.rest is not None or any(value.__class__.__name__ == "Star" for value in args.pos):
         return

@@ -207,7 +207,9 @@ def format_text(f: Frame, node: ast.AST, args: Args) -> Value | None:
     """`text.format(...)`."""
     taint = None
     for value in args.values():
-        if not isinstance(value, Star):
+        if isinstance(value, Star):
+            see_order(f, node, value.value, "unpacks")
+        else:
             f.m.text(f, node, value)
         taint = value.taint or taint
     return f.m.tainted_text(taint)

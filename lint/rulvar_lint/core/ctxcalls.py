@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.arguments import Args, holds_ctx
 from rulvar_lint.core.calls import call_value, consume
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, StepBody
-from rulvar_lint.core.order import order_event, see_order, use_order
+from rulvar_lint.core.order import order_event, order_of, use_order
 from rulvar_lint.core.values import (
     ATOMS,
     Bound,
@@ -141,33 +141,41 @@ def _see_arguments(f: Frame, call: CtxCall) -> None:
     names = SIGNATURES[call.name]
     for index, value in enumerate(call.args.pos):
         if value is not None and not (index < len(names) and names[index] in functions):
-            _see_argument(
-                f,
-                call.args.pos_nodes[index] if index < len(call.args.pos_nodes) else call.node,
-                value,
-                names[index] if index < len(names) else "",
-            )
+            written = call.args.pos_nodes[index] if index < len(call.args.pos_nodes) else None
+            _see_argument(f, call.node, written, value, names[index] if index < len(names) else "")
     for name, value in call.args.kw.items():
         if value is not None and name not in functions and name not in ("tools", "label"):
-            _see_argument(f, call.args.kw_nodes.get(name, call.node), value, name)
+            _see_argument(f, call.node, call.args.kw_nodes.get(name), value, name)
     if call.args.rest is not None:
         consume(call.args.rest)
 
 
-def _see_argument(f: Frame, node: ast.AST, value: Value, name: str) -> None:
+def _see_argument(f: Frame, call: ast.AST, written: ast.AST | None, value: Value, name: str) -> None:
     if not (name in _WRITTEN and isinstance(value, Coro)):
         consume(value)
-    serialise(f, node, value)
+    serialise(f, written or call, value, expr=written)
 
 
 def serialise(
-    f: Frame, node: ast.AST, value: Value | None, depth: int = 0, seen: set[Value] | None = None
+    f: Frame,
+    node: ast.AST,
+    value: Value | None,
+    depth: int = 0,
+    seen: set[Value] | None = None,
+    expr: ast.AST | None = None,
 ) -> None:
-    """A value becomes JSON: the orders in it, those of sets included, are written down."""
+    """A value becomes JSON: the orders in it, those of sets included, are written down. `expr` is
+    where the value itself is written, if that is known.
+    """
     if value is None or depth > 4 or value.__class__ in ATOMS:
         return
     if isinstance(value, Set):
-        see_order(f, node, value, "serialises")
+        found = order_of(f, node, value, "serialises")
+        if found is not None:
+            found.expr = expr
+            found.matters(f, node)
+        else:
+            use_order(f, node, value)
     elif isinstance(value, Container):
         seen = set() if seen is None else seen
         if value in seen:
@@ -175,17 +183,33 @@ def serialise(
         seen.add(value)
         use_order(f, node, value)
         if isinstance(value, Seq):
-            for item in value.items or ():
-                serialise(f, node, item, depth + 1, seen)
+            for index, item in enumerate(value.items or ()):
+                serialise(f, node, item, depth + 1, seen, _item_of(expr, index))
         elif isinstance(value, Dict):
-            for item in value.entries.values():
-                serialise(f, node, item, depth + 1, seen)
+            for key, item in value.entries.items():
+                serialise(f, node, item, depth + 1, seen, _entry_of(expr, key))
         serialise(f, node, value.elem, depth + 1, seen)
     elif isinstance(value, Union):
         for option in value.options:
-            serialise(f, node, option, depth + 1, seen)
+            serialise(f, node, option, depth + 1, seen, expr)
     elif isinstance(value, Star):
         serialise(f, node, value.value, depth + 1, seen)
+
+
+def _item_of(expr: ast.AST | None, index: int) -> ast.AST | None:
+    """The expression of an item of a list that is written out."""
+    if not isinstance(expr, (ast.List, ast.Tuple)) or any(isinstance(e, ast.Starred) for e in expr.elts):
+        return None
+    return expr.elts[index] if index < len(expr.elts) else None
+
+
+def _entry_of(expr: ast.AST | None, key: object) -> ast.AST | None:
+    """The expression of an entry of a mapping that is written out."""
+    if isinstance(expr, ast.Dict):
+        for written, value in zip(expr.keys, expr.values, strict=True):
+            if isinstance(written, ast.Constant) and written.value == key:
+                return value
+    return None
 
 
 def _run_given_functions(f: Frame, call: CtxCall) -> None:
@@ -257,7 +281,7 @@ def _exempt_function(f: Frame, node: ast.AST, func: Func, kind: str, args: Args 
     if kind == "hook":
         return None
     env, _ = f.m.bind(f, func, args or Args([], {}))
-    if kind == "tool":
+    if kind == "tool" and not (args is not None and holds_ctx(args)):
         _forget_ctx(decl, env)
     body = StepBody(kind, node, f, decl)
     inline = func.frame is not None

@@ -106,20 +106,31 @@ class FunctionDecl:
 
 
 class Field:
-    """An annotated attribute in a class body: a field of a dataclass or model."""
+    """An annotated attribute in a class body: a field of a dataclass or model. `aliases` are the
+    other names that it may be given by.
+    """
 
-    __slots__ = ("annotation", "default", "factory", "has_default", "node")
+    __slots__ = ("aliases", "annotation", "default", "factory", "has_default", "node")
 
-    def __init__(self, node: ast.AnnAssign, default: Value | None, factory: Value | None) -> None:
+    def __init__(
+        self,
+        node: ast.AnnAssign,
+        default: Value | None,
+        factory: Value | None,
+        aliases: tuple[str, ...] = (),
+    ) -> None:
         self.node = node
         self.annotation = node.annotation
         self.default = default
         self.factory = factory
         self.has_default = node.value is not None
+        self.aliases = aliases
 
 
 class ClassDecl:
-    """A class. `attrs` is filled when its body is interpreted."""
+    """A class. `attrs` is filled when its body is interpreted; `is_local` tells that replayed code
+    makes it anew in each run.
+    """
 
     __slots__ = (
         "attrs",
@@ -127,6 +138,7 @@ class ClassDecl:
         "decorators",
         "fields",
         "generic",
+        "is_local",
         "may_be_set",
         "module",
         "mro",
@@ -147,6 +159,7 @@ class ClassDecl:
         self.mutated: dict[str, bool] | None = None
         self.may_be_set: bool | None = None
         self.generic: Value | None = None
+        self.is_local = False
 
 
 _FORGOTTEN: Final = ast.Lambda(ast.arguments([], [], None, [], [], None, []), ast.Constant(None))

@@ -24,6 +24,7 @@ from rulvar_lint.core.values import (
     Partial,
     Value,
     join,
+    options_of,
 )
 from rulvar_lint.core.words import names
 
@@ -157,8 +158,24 @@ def define(f: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, decl: Functio
         f.module.functions.append(func)
     value: Value | None = func
     for expr, head, applied in reversed(heads):
+        _add_variant(f, expr, func)
         value = _decorate(f, expr, head, applied, func, value)
     return value
+
+
+def _add_variant(f: Frame, expr: ast.expr, func: Func) -> None:
+    """`@show.register`: a call of `show` may run this function as well."""
+    target = expr.func if isinstance(expr, ast.Call) else expr
+    if isinstance(target, ast.Attribute) and target.attr == "register" and isinstance(target.value, ast.Name):
+        known = f.env.get(target.value.id)
+        heads = [
+            head
+            for option in options_of(known)
+            if isinstance(option, Func)
+            for _, head in option.decl.decorators
+        ]
+        if any(isinstance(head, Ext) and head.path.startswith("functools.singledispatch") for head in heads):
+            f.env[target.value.id] = join(known, func)
 
 
 def _decorator(f: Frame, expr: ast.expr) -> tuple[Value | None, Value | None]:
@@ -221,8 +238,11 @@ def _decorate(
 
 def exec_classdef(f: Frame, node: ast.ClassDef) -> int:
     decl = ClassDecl(node, f.module)
+    decl.is_local = f.mode != HOST
     f.module.classes.append(decl)
-    decl.bases = [f.ev[base.__class__](f, base) for base in node.bases]
+    for base in node.bases:
+        origin = base.value if isinstance(base, ast.Subscript) else base  # `Base[int]` is a `Base`
+        decl.bases.append(f.ev[origin.__class__](f, origin))
     for keyword in node.keywords:
         f.ev[keyword.value.__class__](f, keyword.value)
     for expr in node.decorator_list:
@@ -263,13 +283,25 @@ def _class_body(f: Frame, node: ast.ClassDef, decl: ClassDecl) -> None:
             method = declare(f, stmt, decl)
             method.cls = decl
             f.env[stmt.name] = define(f, stmt, method)
+            _default_of_field(stmt, decl, f.env[stmt.name])
         elif isinstance(stmt, ast.AnnAssign) and isinstance(stmt.target, ast.Name):
             _field(f, stmt, decl)
         else:
             exec_block(f, [stmt])
-    for value in f.env.values():
+    for value in f.env.values() if f.mode == HOST else ():
         if isinstance(value, Container) and value.scope == "local":
             value.scope = "module"
+
+
+def _default_of_field(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, decl: ClassDecl, value: Value | None
+) -> None:
+    """`@name.default` of attrs: the method makes the value of a field that is not given."""
+    for expr in node.decorator_list:
+        if isinstance(expr, ast.Attribute) and expr.attr == "default" and isinstance(expr.value, ast.Name):
+            field = decl.fields.get(expr.value.id)
+            if field is not None and field.factory is None:
+                field.factory = value
 
 
 _FIELD_MAKERS: Final = names("""dataclasses.field pydantic.Field pydantic.fields.Field
@@ -286,7 +318,18 @@ def _field(f: Frame, stmt: ast.AnnAssign, decl: ClassDecl) -> None:
         if not is_maker:
             value = f.ev[stmt.value.__class__](f, stmt.value)
             f.env[name] = value
-    decl.fields[name] = Field(stmt, value, factory)
+    decl.fields[name] = Field(stmt, value, factory, _aliases(stmt.value))
+
+
+def _aliases(expr: ast.expr | None) -> tuple[str, ...]:
+    """The names in `Field(alias="...")` and the like."""
+    return tuple(
+        keyword.value.value
+        for keyword in (expr.keywords if isinstance(expr, ast.Call) else ())
+        if keyword.arg in ("alias", "validation_alias")
+        and isinstance(keyword.value, ast.Constant)
+        and isinstance(keyword.value.value, str)
+    )
 
 
 def _factory(f: Frame, expr: ast.expr) -> tuple[Value | None, bool]:

@@ -6,9 +6,11 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.choices import decided
 from rulvar_lint.core.frame import Frame
 from rulvar_lint.core.order import see_order, use_order
 from rulvar_lint.core.values import (
+    Class,
     Const,
     Container,
     Dict,
@@ -96,6 +98,8 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
         return element_of(base) if base.entries or base.elem else None
     if isinstance(base, Inst):
         return f.m.call_special(f, node, base, "__getitem__", [index])
+    if isinstance(base, Class):
+        return f.m.class_item(base)
     if isinstance(base, Obj):
         element = f.m.catalog.element(base.type)
         if element is not None:
@@ -104,8 +108,25 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
     if isinstance(base, Ext):
         if base.receiver is not None:
             return base
+        named = _named_type(base, index)
+        if named is not None:
+            return named
         return Unknown(base.taint) if base.taint is not None else None
     return _tainted(base)
+
+
+_SETS: Final = frozenset({"builtins.set", "builtins.frozenset"})
+_WRAPPERS: Final = frozenset({"typing.Optional", "typing.Annotated", "typing.Union"})
+
+
+def _named_type(base: Ext, index: Value | None) -> Value | None:
+    """What a generic type stands for in an annotation, as in `Tags = set[str]`."""
+    if base.path in _SETS:
+        return base
+    if base.path not in _WRAPPERS:
+        return None
+    inner = index.items[0] if isinstance(index, Seq) and index.items else index
+    return inner if isinstance(inner, (Ext, Class)) else None
 
 
 _SCALARS: Final = frozenset({"builtins.str", "builtins.bytes", "builtins.int", "builtins.float"})
@@ -159,6 +180,11 @@ def eval_boolop(f: Frame, node: ast.BoolOp) -> Value | None:
         value = f.ev[part.__class__](f, part)
         if index < last and value is not None:
             f.m.test(f, part, value)
+            known = decided(f, part)
+            if known is not None:
+                if known is isinstance(node.op, ast.Or):
+                    return join(found, value)
+                continue
         found = join(found, value)
     return found
 
@@ -201,6 +227,10 @@ def eval_ifexp(f: Frame, node: ast.IfExp) -> Value | None:
     test = f.ev[node.test.__class__](f, node.test)
     if test is not None:
         f.m.test(f, node.test, test)
+    known = decided(f, node.test)
+    if known is not None:
+        chosen = node.body if known else node.orelse
+        return f.ev[chosen.__class__](f, chosen)
     body = f.ev[node.body.__class__](f, node.body)
     return join(body, f.ev[node.orelse.__class__](f, node.orelse))
 

@@ -50,6 +50,7 @@ from rulvar_lint.core.values import (
     Value,
     element_of,
     join,
+    options_of,
     with_taint,
 )
 from rulvar_lint.core.words import words
@@ -199,7 +200,7 @@ def copy_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 def through(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """Iterator tools that keep the order of their argument."""
     value = next((v for v in args.pos if isinstance(v, Container)), None)
-    for other in args.pos:
+    for other in args.values():
         if isinstance(other, Func):
             call_value(f, node, other, Args([iterate(f, node, value)], {}))
     if value is None:
@@ -210,10 +211,39 @@ def through(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return made
 
 
+def substitute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`re.sub(pattern, function, text)`."""
+    repl = args.get(0 if ext.path.startswith("re.Pattern") else 1, "repl")
+    if isinstance(repl, (Func, Partial)):
+        call_value(f, node, repl, Args([None], {}))
+    return f.m.tainted_text(args.taint())
+
+
+def iterator(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`iter(values)`, or `iter(function, sentinel)`."""
+    if len(args.pos) == 2:
+        return f.new_seq("iter", None, call_value(f, node, args.pos[0], Args([], {})))
+    return make_list("iter", "goes through")(f, node, ext, args)
+
+
 def vars_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     for value in args.values():
         escape(f, node, value)
     return f.new_dict(None, None)
+
+
+def enter_context(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`stack.enter_context(manager)`: the manager is entered here, and left with the stack."""
+    value = args.get(0, "cm")
+    is_async = ext.path.endswith("enter_async_context")
+    entered = f.m.enter(f, node, value, is_async)
+    for option in options_of(value):
+        f.m.call_special(f, node, option, "__aexit__" if is_async else "__exit__", [None, None, None])
+    if is_async:
+        coro = Coro(node, False, entered, "enter_async_context")
+        coro.used = True
+        return coro
+    return entered
 
 
 # asyncio
@@ -254,7 +284,7 @@ _HARMLESS: Final = words(
 TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.list": make_list("list", "lists"),
     "builtins.tuple": make_list("tuple", "lists"),
-    "builtins.iter": make_list("iter", "goes through"),
+    "builtins.iter": iterator,
     "builtins.reversed": make_list("iter", "goes through"),
     "builtins.aiter": make_list("iter", "goes through"),
     "collections.deque": make_list("list", "lists"),
@@ -309,6 +339,10 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.vars": vars_,
     "functools.reduce": reduce_,
     "operator.call": apply_call,
+    "re.sub": substitute,
+    "re.subn": substitute,
+    "re.Pattern.sub": substitute,
+    "re.Pattern.subn": substitute,
     "json.dumps": dumps,
     "orjson.dumps": dumps,
     "ujson.dumps": dumps,
@@ -343,6 +377,8 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     AbstractEventLoop.run_until_complete run_coroutine_threadsafe run"""
         )
     },
+    "contextlib.ExitStack.enter_context": enter_context,
+    "contextlib.ExitStack.enter_async_context": enter_context,
     "contextlib.closing": passing,
     "contextlib.nullcontext": passing,
     "contextlib.aclosing": passing,

@@ -75,7 +75,7 @@ def exec_with(f: Frame, node: ast.With | ast.AsyncWith) -> int:
                 hook(f, expr, value, "async with")
         for hook in f.m.hooks.contexts:
             hook(f, node, value, "async with" if is_async else "with", expr)
-        entered = _enter(f, expr, value, is_async)
+        entered = enter(f, expr, value, is_async)
         managers += [option for option in options_of(value) if isinstance(option, Inst)]
         if item.optional_vars is not None:
             assign(f, item.optional_vars, entered, node)
@@ -86,7 +86,7 @@ def exec_with(f: Frame, node: ast.With | ast.AsyncWith) -> int:
     return end
 
 
-def _enter(f: Frame, node: ast.AST, value: Value | None, is_async: bool) -> Value | None:
+def enter(f: Frame, node: ast.AST, value: Value | None, is_async: bool) -> Value | None:
     """What `as` gives."""
     found: Value | None = None
     for option in options_of(value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rulvar_lint.core.findings import Finding, Key
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
 Used = tuple[str, int, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """A finding that another one says better."""
+
+    key: Key
+
+
+Entry = Finding | Hidden | Used
+
+
 class Ledger:
     """Collects findings. The log keeps their sequence, so that a result can be replayed."""
 
@@ -23,7 +34,7 @@ class Ledger:
         self.tick = 0
         self.in_text = 0
         self.findings: dict[Key, Finding] = {}
-        self.log: list[Finding | Used] = []
+        self.log: list[Entry] = []
         self.used: set[Used] = set()
         self.sinks: dict[tuple[str, Place], list[tuple[str, int]]] = {}
         self.unsorted: dict[Cause, ast.AST] = {}
@@ -58,7 +69,13 @@ class Ledger:
                 self.findings.pop(entry.key, None)
         del self.log[start:end]
 
-    def once(self, start: int) -> list[Finding | Used]:
+    def hide(self, path: str, line: int, code: str) -> None:
+        """Take back a finding, also when the log is repeated."""
+        hidden = Hidden((path, line, code))
+        self.findings.pop(hidden.key, None)
+        self.log.append(hidden)
+
+    def once(self, start: int) -> list[Entry]:
         """What the log says since a position, each entry once: otherwise functions that call each
         other would repeat their findings beyond all bounds.
         """
@@ -90,11 +107,13 @@ class Ledger:
         f.effects.clear()
         f.effects.update(effects)
 
-    def repeat(self, entries: list[Finding | Used]) -> None:
+    def repeat(self, entries: list[Entry]) -> None:
         """Find again what an earlier run of the same function has found."""
         for entry in entries:
             if isinstance(entry, Finding):
                 self.findings.setdefault(entry.key, entry)
+            elif isinstance(entry, Hidden):
+                self.findings.pop(entry.key, None)
             else:
                 self.used.add(entry)
         self.log += entries

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _MISSING: Final = object()
 _BUILTINS: Final = {name: Ext(f"builtins.{name}") for name in dir(builtins)}
+# What these hold is read when they are used, however long ago a name was given to them.
+_LIVE: Final = frozenset({"os.environ", "os.environb"})
 
 
 class Files(Protocol):
@@ -107,7 +109,8 @@ class Linker:
         if value is _MISSING:
             return self._from_star(module, name) if module.stars else _MISSING
         if isinstance(value, LazyImport):
-            return self.force(module, name, value)
+            # A package that imports its own submodule by `from . import name` means the submodule.
+            return _MISSING if value.busy else self.force(module, name, value)
         return value
 
     def _from_star(self, module: Module, name: str) -> Any:
@@ -162,7 +165,7 @@ class Linker:
             return Unknown(None, outer=True) if value is None else value
         if isinstance(value, Ext):
             entry = self.catalog.read(value.path)
-            if entry is not None:
+            if entry is not None and (value.taint is None or value.path in _LIVE):
                 fresh = Ext(value.path)
                 fresh.taint = frozenset((f.effect(node, entry.code, f"`{value.path}` {entry.does}"),))
                 return fresh

@@ -82,6 +82,9 @@ class Machine(Linker, Ledger):
         self.registrars: dict[FunctionDecl, str] = {}
         self.words: dict[str, set[str]] = {}
         self._active: dict[FunctionDecl, int] = {}
+        # How many tests were decided by what a helper was given, and whether none may be just now.
+        self.decisions = 0
+        self.undecided = 0
 
     # Running functions
 
@@ -90,7 +93,11 @@ class Machine(Linker, Ledger):
         decl = func.decl
         memory = self.memory
         if decl in self._active or len(self._active) > MAX_DEPTH:
-            memory.low = min(memory.low, self._active.get(decl, 0))
+            outermost = self._active.get(decl, 0)
+            memory.low = min(memory.low, outermost)
+            for other, at in self._active.items():
+                if at >= outermost:
+                    other.flags.add("cyclic")
             result = Result(None, None)
             result.journals = mode == REGION or bool(decl.ctx_params)
             for value in env.values():
@@ -106,19 +113,30 @@ class Machine(Linker, Ledger):
         index = len(self._active)
         self._active[decl] = index
         start = len(self.log)
-        frame = Frame(self, decl.module, decl, mode, env, func.frame, func.env)
-        decl.module.frames.append(frame)
-        if step is not None:
-            frame.step = step
-        frame.depth = depth
+        decisions, given = self.decisions, env.copy()
         try:
-            result = self._execute(frame, decl)
+            result = self._execute(self._begin(func, env, mode, step, depth), decl)
+            if self.decisions != decisions and "cyclic" in decl.flags:
+                # What a function that calls itself is given at first decides nothing.
+                memory.withdraw(index)
+                self.undecided += 1
+                result = self._execute(self._begin(func, given, mode, step, depth), decl)
+                self.undecided -= 1
         finally:
             del self._active[decl]
         result.findings = self.once(start)
         memory.keep(key, result, index, env)
         memory.low = min(saved_low, memory.low) if memory.low < index else saved_low
         return result
+
+    def _begin(self, func: Func, env: Env, mode: int, step: StepBody | None, depth: int) -> Frame:
+        decl = func.decl
+        frame = Frame(self, decl.module, decl, mode, env, func.frame, func.env)
+        decl.module.frames.append(frame)
+        if step is not None:
+            frame.step = step
+        frame.depth = depth
+        return frame
 
     def _execute(self, f: Frame, decl: FunctionDecl) -> Result:
         node = decl.node
@@ -228,6 +246,7 @@ class Machine(Linker, Ledger):
     exempt = staticmethod(ctxcalls.exempt)
     ctx_call = staticmethod(ctxcalls.ctx_call)
     awaited = staticmethod(handlers.awaited)
+    enter = staticmethod(handlers.enter)
     async_iterated = staticmethod(handlers.async_iterated)
     yielded = staticmethod(order.yielded)
     yielded_from = staticmethod(order.yielded_from)
@@ -247,6 +266,8 @@ class Machine(Linker, Ledger):
     attribute = staticmethod(classes.attribute)
     construct = staticmethod(classes.construct)
     call_special = staticmethod(classes.call_special)
+    class_item = staticmethod(classes.class_item)
+    may_be_false = staticmethod(classes.may_be_false)
     call_key = staticmethod(classes.call_key)
     result_of = staticmethod(classes.result_of)
     store_target = staticmethod(classes.store_target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core import calls
+from rulvar_lint.core.choices import is_clock
 from rulvar_lint.core.frame import REGION, STEP
 from rulvar_lint.core.values import (
     Class,
@@ -24,9 +25,8 @@ from rulvar_lint.core.values import (
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import FunctionDecl
     from rulvar_lint.core.effects import Cause
-    from rulvar_lint.core.findings import Finding
     from rulvar_lint.core.frame import Frame
-    from rulvar_lint.core.ledger import Used
+    from rulvar_lint.core.ledger import Entry
     from rulvar_lint.core.values import Env
 
 MAX_CONTEXTS: Final = 16
@@ -46,7 +46,7 @@ class Result:
         self.effects: dict[str, Cause] = frame.effects if frame is not None else {}
         self.outward: dict[str, Cause] = frame.outward if frame is not None else {}
         self.journals = frame.journals if frame is not None else False
-        self.findings: list[Finding | Used] = []
+        self.findings: list[Entry] = []
         self.attrs: dict[str, Value | None] | None = None
         self.keep: object = None
 
@@ -125,12 +125,16 @@ class Memory:
                 first.attrs.update(hit.attrs)
         return hit
 
+    def withdraw(self, index: int) -> None:
+        """Forget provisional answers that rest on the function at depth `index`, or on one below."""
+        for stale in [name for name, (_, low) in self._provisional.items() if low >= index]:
+            del self._provisional[stale]
+
     def keep(self, key: Any, result: Result, index: int, env: Env) -> None:
         """Remember a result of the function at depth `index` of the stack."""
         complete = self.low >= index
         if complete and self._provisional:
-            for stale in [name for name, (_, low) in self._provisional.items() if low >= index]:
-                del self._provisional[stale]
+            self.withdraw(index)
         if key is None:
             return
         first = next(iter(env.values()), None)
@@ -149,11 +153,12 @@ def _shape(value: Value) -> Any:
     if value.__class__ is Ctx:
         return Ctx
     if isinstance(value, Const):
-        return ("const", value.value) if value.value in (None, True, False, 0) else "const"
+        return ("const", value.value) if value.value in (None, True, False, 0, "") else "const"
     if isinstance(value, Ext):
         return value.path
     if isinstance(value, Obj):
-        return ("obj", value.type)
+        clock = value.type == "builtins.float" and is_clock(value)
+        return ("obj", value.type, value.node is None, clock)
     if isinstance(value, (Ctx, Unknown)):
         return value.__class__
     if isinstance(value, Class):

@@ -9,9 +9,11 @@ from rulvar_lint.core.expressions import FLOAT, INT, STR, is_int
 from rulvar_lint.core.order import order_of, see_order
 from rulvar_lint.core.values import (
     Bound,
+    Class,
     Const,
     Container,
     Dict,
+    Ext,
     Inst,
     Obj,
     Seq,
@@ -74,6 +76,8 @@ def binary(
             result = f.m.catalog.result(f"{side.type}.{name}")
             if result is not None:
                 return Obj(result, taint)
+    if isinstance(op, ast.BitOr) and (isinstance(left, (Ext, Class)) or isinstance(right, (Ext, Class))):
+        return _either_type(left, right)
     if is_text(left) or is_text(right):
         return with_taint(STR, taint)
     if is_int(left) and is_int(right) and kind is not ast.Div:
@@ -81,6 +85,13 @@ def binary(
     if _is_float(left) or _is_float(right):
         return with_taint(FLOAT, taint)
     return Unknown(taint) if taint is not None else None
+
+
+def _either_type(left: Value | None, right: Value | None) -> Value | None:
+    """`Ctx | None` outside an annotation: the type that it stands for."""
+    types = [side for side in (left, right) if isinstance(side, (Ext, Class)) and side.taint is None]
+    none = any(isinstance(side, Const) and side.value is None for side in (left, right))
+    return types[0] if none and len(types) == 1 else None
 
 
 def is_text(value: Value | None) -> bool:
@@ -193,6 +204,9 @@ def _elements(f: Frame, node: ast.AST, value: Value) -> Value | None:
             if made is not None:
                 return iterate(f, node, made)
         return None
+    if isinstance(value, Class):
+        member = f.m.class_item(value)
+        return member if isinstance(member, Inst) else None
     if isinstance(value, (Obj, Bound)) or hasattr(value, "path"):
         path = str(getattr(value, "path", None) or getattr(value, "type", ""))
         element = f.m.catalog.element(path)

@@ -119,8 +119,6 @@ def _sortable(node: ast.AST, verb: str) -> ast.AST | None:
     """The expression to sort: the node itself where a value is written out, else the argument of
     the call.
     """
-    if verb == "serialises":
-        return node
     if verb == "writes out":
         return _written(node)
     if (

@@ -209,22 +209,23 @@ def run_all_hosts(m: Machine, module: Module) -> None:
 def run_host(m: Machine, func: Func) -> None:
     """Run a host function for the definitions inside it."""
     frame = m.host_frame(func.decl.module)
-    env, _ = bind(frame, func, Args([], {}))
+    env, _ = bind(frame, func, Args(_receiver(m, func), {}))
     m.run(func, env, HOST, None, 0)
+
+
+def _receiver(m: Machine, func: Func) -> list[Value | None]:
+    """What a method that is run on its own gets as `self` or `cls`."""
+    decl = func.decl
+    if decl.cls is None or "staticmethod" in decl.flags or func.bound is not None or func.frame is not None:
+        return []
+    return [Class(decl.cls) if "classmethod" in decl.flags else m.generic(decl.cls)]
 
 
 def analyse(m: Machine, func: Func) -> None:
     """Run one root on its own."""
     decl = func.decl
     frame = m.host_frame(decl.module)
-    bound: list[Value | None] = []
-    if (
-        decl.cls is not None
-        and "staticmethod" not in decl.flags
-        and func.bound is None
-        and func.frame is None
-    ):
-        bound = [Class(decl.cls) if "classmethod" in decl.flags else m.generic(decl.cls)]
+    bound = _receiver(m, func)
     env, _ = bind(frame, func, Args(bound, {}))
     _root_parameters(m, func, env, len(bound) + (func.bound is not None))
     m.run(func, env, REGION, None, 0)
@@ -284,11 +285,15 @@ def _is_tracked(f: Frame, node: ast.expr) -> bool:
     return False
 
 
+def _lasts(value: Value) -> bool:
+    return isinstance(value, (Inst, Container)) and value.scope == "module"
+
+
 def outward(f: Frame, node: ast.AST, cause: Cause, func: Func, args: Args) -> None:
     """A callee stored ctx in, or changed, what it was given: judged by where that lives."""
     if cause.code == "RLV304":
         receiver = func.bound
-        if isinstance(receiver, Inst) and receiver.scope == "module":
+        if any(_lasts(value) for value in (args.values() if receiver is None else [receiver])):
             f.emit(node, cause)
         elif receiver is None or (isinstance(receiver, Inst) and receiver.scope == "any"):
             f.outward.setdefault(cause.code, cause)

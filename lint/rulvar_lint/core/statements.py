@@ -8,6 +8,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.choices import decided
 from rulvar_lint.core.expressions import eval_unknown_node
 from rulvar_lint.core.frame import FALLS, HOST, JUMPS, LEAVES
 from rulvar_lint.core.freevars import depends_on_element
@@ -81,6 +82,9 @@ def exec_raise(f: Frame, node: ast.Raise) -> int:
 def exec_if(f: Frame, node: ast.If) -> int:
     test = node.test
     value = f.ev[test.__class__](f, test)
+    known = decided(f, test)
+    if known is not None:
+        return exec_block(f, node.body if known else node.orelse)
     if value is not None:
         f.m.test(f, test, value)
         constant = _known_test(value)

@@ -18,6 +18,7 @@ from rulvar_lint.core.values import (
     Set,
     Star,
     Union,
+    Unknown,
     Value,
     join,
 )
@@ -173,6 +174,9 @@ def _augment_name(f: Frame, node: ast.AugAssign, target: ast.Name, value: Value 
         f.m.augment_container(f, node, before, value)
         f.env[name] = before
         return
+    if isinstance(before, Unknown) and before.outer and isinstance(value, Container):
+        for hook in f.m.hooks.mutation:  # a list is added to: what is changed is a list as well
+            hook(f, node, before, "extend", None)
     if any(loop.order for loop in f.loops) and not _commutes(node, before, value):
         order_event(f, node)
     made = f.m.binary(f, node, node.op, before, value) if before is not None or value is not None else None

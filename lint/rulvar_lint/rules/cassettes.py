@@ -29,7 +29,7 @@ def install(hooks: Hooks) -> None:
 
 def _passthrough(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     """RLV504."""
-    value = args.kw.get("on_miss") or (args.pos[1] if len(args.pos) > 1 else None)
+    value = args.get(1, "on_miss")
     if f.module.is_test and isinstance(value, Const) and value.value == "passthrough":
         cause = Cause(
             "RLV504",

@@ -12,6 +12,7 @@ from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
+from rulvar_lint.core.freevars import free_names_of
 from rulvar_lint.core.functions import is_ctx_work
 from rulvar_lint.core.values import (
     ATOMS,
@@ -25,14 +26,17 @@ from rulvar_lint.core.values import (
     ModuleRef,
     Obj,
     Partial,
+    Seq,
     Star,
     Union,
     Value,
     element_of,
     options_of,
 )
+from rulvar_lint.rules.origins import is_certain
 
 if TYPE_CHECKING:
+    from rulvar_lint.core.ctxcalls import CtxCall
     from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 
 COMBINATORS: Final = """asyncio.gather asyncio.wait asyncio.as_completed asyncio.create_task
 asyncio.ensure_future asyncio.TaskGroup.create_task asyncio.AbstractEventLoop.create_task
-asyncio.run_coroutine_threadsafe anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
+asyncio.run_coroutine_threadsafe asyncio.shield anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
 trio.Nursery.start_soon trio.Nursery.start aiostream.stream.merge aiometer.run_all
 asyncer.TaskGroup.soonify"""
 _STARTERS: Final = frozenset({"start_soon", "start", "soonify", "run_all"})
@@ -68,6 +72,7 @@ def install(hooks: Hooks) -> None:
     hooks.on_call(THREADS, _thread)
     hooks.on_call("contextvars.ContextVar.set", _context_variable)
     hooks.nested.append(_captured_by_tool)
+    hooks.ctx_call.append(_given_to_tool)
 
 
 # RLV301
@@ -118,6 +123,7 @@ def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> Plan | None:
         or not isinstance(node, ast.Call)
         or node.keywords
         or not node.args
+        or not is_certain(f, node)
     ):
         return None
     first, last = node.args[0], node.args[-1]
@@ -174,7 +180,7 @@ def _wait_for(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 def _hide_combinators(f: Frame, expr: ast.AST) -> None:
     for inner in ast.walk(expr):
         if isinstance(inner, ast.Call):
-            f.m.findings.pop((f.module.path, inner.lineno, "RLV302"), None)
+            f.m.hide(f.module.path, inner.lineno, "RLV302")
 
 
 def _timeout(f: Frame, node: ast.AST, value: Value | None, how: str, expr: ast.expr) -> None:
@@ -261,16 +267,18 @@ def root_name(node: ast.AST | None) -> str:
 def _escapes(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, what: str) -> None:
     """ctx is put where it outlives the run; what a parameter refers to is judged by the caller."""
     name = root_name(target)
-    if f.decl is not None and any(param.name == name for param in f.decl.params):
+    lasts = any(isinstance(o, Container) and o.scope == "module" for o in options_of(base))
+    if not lasts and f.decl is not None and any(param.name == name for param in f.decl.params):
         cause = Cause("RLV304", f"`{f.decl.qualname}` keeps ctx", f.place(node))
         f.outward.setdefault("RLV304", cause)
         return
-    if is_shared(base) or (base is None and name and not f.is_local(name) and f.owner_of(name) is None):
+    is_global = bool(name) and not f.is_local(name) and f.owner_of(name) is None
+    if is_shared(base) or (is_global and (base is None or is_shared(f.m.static_global(f.module, name)))):
         _report(f, node, what)
 
 
 def _report(f: Frame, node: ast.AST, what: str) -> None:
-    f.m.findings.pop((f.module.path, getattr(node, "lineno", 1), "RLV205"), None)
+    f.m.hide(f.module.path, getattr(node, "lineno", 1), "RLV205")
     f.emit(node, Cause("RLV304", what, f.place(node)))
 
 
@@ -319,7 +327,12 @@ def _thread(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 
 
 def _closes_over_ctx(f: Frame, value: Value) -> bool:
-    return isinstance(value, Func) and value.frame is not None and makes_ctx_work(f, value)
+    if not isinstance(value, Func) or value.frame is None:
+        return False
+    env = value.frame.env if value.env is None else value.env
+    return any(isinstance(env.get(name), Ctx) for name in free_names_of(value.decl)) or makes_ctx_work(
+        f, value
+    )
 
 
 def _context_variable(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
@@ -334,3 +347,16 @@ def _captured_by_tool(f: Frame, node: ast.AST) -> None:
             node,
             Cause("RLV304", "a tool uses the ctx of the workflow that declared it", f.place(node)),
         )
+
+
+def _given_to_tool(f: Frame, call: CtxCall) -> None:
+    """`tools=[partial(ask, ctx)]`."""
+    tools, expr = call.args.kw.get("tools"), call.args.kw_nodes.get("tools")
+    if tools is None or expr is None:
+        return
+    values = tools.items if isinstance(tools, Seq) and tools.items else [tools]
+    written = expr.elts if isinstance(expr, (ast.List, ast.Tuple)) else []
+    for index, value in enumerate(values):
+        if any(isinstance(option, Partial) and holds_ctx(option) for option in options_of(value)):
+            node = written[index] if len(written) == len(values) else expr
+            f.emit(node, Cause("RLV304", "a tool is given the ctx of the workflow", f.place(node)))

@@ -62,14 +62,11 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
         cause = Cause("RLV404", what, f.place(call.node), (), "warning")
         f.m.report(f, call.node, cause, fix=fix)
         return
-    if isinstance(deps, ast.Starred) or not isinstance(deps, (ast.List, ast.Tuple)):
-        covered = _paths(deps)
-        if isinstance(deps, ast.Name) and deps.id not in f.env:
+    covered = _paths(deps)
+    for name in _whole_lists(deps):
+        if name not in f.env:
             return
-        if isinstance(deps, ast.Name):
-            covered |= _display_paths(f, deps.id)
-    else:
-        covered = _paths(deps)
+        covered |= _display_paths(f, name)
     for extra in (call.expr("label"), call.expr("key")):
         if extra is not None:
             covered |= _paths(extra)
@@ -83,6 +80,17 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
             Cause("RLV403", what, f.place(call.node), (), "warning"),
             fix=_add_dep(f, deps, missing),
         )
+
+
+def _whole_lists(deps: ast.expr) -> list[str]:
+    """Variables that stand for the list of deps, or for a part of it: `deps`, `[*deps]`, `a + b`."""
+    if isinstance(deps, ast.Name):
+        return [deps.id]
+    if isinstance(deps, ast.BinOp):
+        return [*_whole_lists(deps.left), *_whole_lists(deps.right)]
+    if isinstance(deps, (ast.List, ast.Tuple)):
+        return [name for elt in deps.elts if isinstance(elt, ast.Starred) for name in _whole_lists(elt.value)]
+    return []
 
 
 def _is_covered(path: Path, others: set[Path]) -> bool:

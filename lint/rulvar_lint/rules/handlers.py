@@ -8,19 +8,21 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core import hints
+from rulvar_lint.core.arguments import holds_ctx
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import STEP, Guard
 from rulvar_lint.core.values import Ext, Obj, Seq, Star, Value, options_of
 from rulvar_lint.core.words import names
+from rulvar_lint.rules.concurrency import makes_ctx_work
 
 if TYPE_CHECKING:
+    from rulvar_lint.core.arguments import Args
     from rulvar_lint.core.findings import Plan
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
 _SWALLOWS: Final = names("""builtins.BaseException builtins.GeneratorExit asyncio.CancelledError
-    concurrent.futures.CancelledError builtins.BaseExceptionGroup
-    anyio.get_cancelled_exc_class trio.Cancelled""")
+    asyncio.exceptions.CancelledError builtins.BaseExceptionGroup anyio.get_cancelled_exc_class trio.Cancelled""")
 _RETRIES: Final = (
     "tenacity.",
     "backoff.",
@@ -41,6 +43,7 @@ def install(hooks: Hooks) -> None:
     hooks.contexts.append(_context)
     hooks.guard.append(_guarded)
     hooks.region_end.append(_decorators)
+    hooks.on_call("tenacity.Retrying.__call__ tenacity.Retrying.call tenacity.Retrying.wraps", _retried)
 
 
 def _context(f: Frame, node: ast.AST, value: Value | None, how: str, expr: ast.expr) -> None:
@@ -172,7 +175,7 @@ def _is_total(stmt: ast.Match) -> bool:
 def _reraises(stmt: ast.Raise, name: str | None) -> bool:
     if stmt.exc is None:
         return True
-    return stmt.cause is None and isinstance(stmt.exc, ast.Name) and stmt.exc.id == name
+    return isinstance(stmt.exc, ast.Name) and stmt.exc.id == name
 
 
 def _leaves(body: list[ast.stmt], name: str | None) -> bool:
@@ -210,6 +213,13 @@ def _jumps(body: list[ast.stmt], in_loop: bool) -> list[ast.stmt]:
 
 
 # RLV308
+
+
+def _retried(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
+    """`AsyncRetrying(...)(helper, ctx)`."""
+    if f.mode != STEP and (holds_ctx(args) or makes_ctx_work(f, args.get(0, "fn"))):
+        what = f"`{f.segment(getattr(node, 'func', node))}` re-runs journaled work outside the engine"
+        f.effect(node, "RLV308", what, "warning")
 
 
 def _decorators(f: Frame) -> None:

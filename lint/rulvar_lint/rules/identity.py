@@ -82,16 +82,16 @@ def _judge_group(f: Frame, group: list[CtxCall], root: ast.AST) -> None:
                 continue
             # What changed since this call has changed since all calls before it as well.
             if not _changed(root, chains[before], chains[index], _names_of(later)):
-                _repeats(f, group[before], later, index)
+                _repeats(f, group[before], later)
             break
 
 
-def _repeats(f: Frame, earlier: CtxCall, later: CtxCall, index: int) -> None:
+def _repeats(f: Frame, earlier: CtxCall, later: CtxCall) -> None:
     line = start_of(earlier.node)[0]
     what = f"`ctx.{later.name}` repeats a call of line {line}: only their order tells them apart"
     cause = Cause("RLV401", what, f.place(later.node), (), "warning")
     places = [(f.place(earlier.node), "the first of the two calls")]
-    f.m.report(f, later.node, cause, fix=_add_key(f, later, index), places=places)
+    f.m.report(f, later.node, cause, fix=_add_key(f, later), places=places)
 
 
 def _names_of(call: CtxCall) -> set[str]:
@@ -128,6 +128,8 @@ def _same_path(first: list[ast.AST], second: list[ast.AST]) -> bool:
     if not below or not other:
         return True
     a, b = below[-1], other[-1]
+    if isinstance(common, (ast.List, ast.Tuple)) and len(below) == len(other) == 1:
+        return False  # coroutines that are started together: each has a branch of its own
     fields = (_branch_of(common, a), _branch_of(common, b))
     if isinstance(common, (ast.If, ast.IfExp)) and fields == ("body", "orelse"):
         return False
@@ -212,14 +214,30 @@ def _volatile(node: ast.AST) -> bool:
     return False
 
 
-def _add_key(f: Frame, call: CtxCall, index: int) -> Plan | None:
+def _fresh_name(f: Frame, call: CtxCall) -> str:
+    """A name that no other call of the function has: `agent`, `agent-2` and so on, by position."""
+    nodes = {other.node for other in f.calls if other.name == call.name}
+    number = sum(start_of(node) <= start_of(call.node) for node in nodes)
+    keys = [other.expr("key") for other in f.calls]
+    taken = {text for key in keys for text in _texts(key)}
+    while number > 1 and any(text.startswith(f"{call.name}-{number}") for text in taken):
+        number += len(nodes)
+    return f"{call.name}-{number}" if number > 1 else call.name
+
+
+def _texts(key: ast.expr | None) -> list[str]:
+    nodes = walk(key) if key is not None else ()
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
+def _add_key(f: Frame, call: CtxCall) -> Plan | None:
     has_key = call.name == "await_external" or call.expr("key") is not None
     if has_key or call.loops or not isinstance(call.node, ast.Call):
         return None
     return (
         "unsafe",
         "Add a distinct `key`",
-        [(call.node, f'key="{call.name}-{index + 1}"')],
+        [(call.node, f'key="{_fresh_name(f, call)}"')],
         "argument",
     )
 
@@ -243,24 +261,26 @@ def _constant_in_loop(f: Frame, call: CtxCall) -> None:
     if any(_volatile(node) or _calls_unknown(f, node) for _, node in parts):
         return
     what = f"every iteration of the loop makes `ctx.{call.name}` with the same identity"
-    cause = Cause("RLV402", what, f.place(call.node), (), "warning")
-    f.m.report(f, call.node, cause, fix=_vary(call, loop))
+    cause = Cause("RLV402", what, f.place(call.node))
+    f.m.report(f, call.node, cause, fix=_vary(f, call))
 
 
-def _vary(call: CtxCall, loop: ast.AST) -> Plan | None:
-    """Name the loop variable in the key."""
-    name = _loop_variable(loop)
-    if name is None or not isinstance(call.node, ast.Call):
+def _vary(f: Frame, call: CtxCall) -> Plan | None:
+    """Name the variables of the loops around a call in its key."""
+    loops = {loop: _loop_variable(loop) for loop in call.loops}
+    variables = [name for name in loops.values() if name is not None]
+    if len(variables) < len(loops) or not isinstance(call.node, ast.Call):
         return None
-    message = f"Put `{name}` into the key"
+    message = f"Put {', '.join(f'`{name}`' for name in variables)} into the key"
+    tail = "".join(f"-{{{name}}}" for name in variables)
     key = call.expr("key")
     if key is None:
-        text = f'key=f"{call.name}-{{{name}}}"'
+        text = f'key=f"{_fresh_name(f, call)}{tail}"'
         return ("unsafe", message, [(call.node, text)], "argument")
     written = key.value if isinstance(key, ast.Constant) else None
     if not isinstance(written, str) or not written.isprintable() or set(written) & set('{}"\\'):
         return None
-    return ("unsafe", message, [(key, f'f"{written}-{{{name}}}"')], "replace")
+    return ("unsafe", message, [(key, f'f"{written}{tail}"')], "replace")
 
 
 def _loop_variable(loop: ast.AST) -> str | None:

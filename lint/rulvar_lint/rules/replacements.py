@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.ancestry import ancestors
 from rulvar_lint.core.frame import REGION
 from rulvar_lint.core.values import Const, Ext
+from rulvar_lint.rules.origins import is_certain
 from rulvar_lint.rules.shims import DIRECT
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def _finding(f: Frame, node: ast.AST, code: str) -> Finding | None:
     if f.mode != REGION:
         return None
     found = f.m.findings.get((f.module.path, getattr(node, "lineno", 0), code))
-    return found if found is not None and found.node is node and found.fix is None else None
+    if found is None or found.node is not node or found.fix is not None:
+        return None
+    return found if code == "RLV113" or is_certain(f, node) else None
 
 
 def _direct(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:

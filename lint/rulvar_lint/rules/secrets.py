@@ -42,11 +42,13 @@ _GATE: Final = re.compile(
     re.I,
 )
 _PLACEHOLDER: Final = re.compile(
-    r"x{4,}|X{4,}|\*{3,}|\.\.\.|your|example|placeholder|redacted|dummy|change[-_]?me|<[^>]*>|0{8,}|1234567890abcdef|insert",
+    r"x{4,}|X{4,}|\*{3,}|\.\.\.|your|example|placeholder|redacted|dummy|change[-_]?me|<[^>]*>|0{8,}|insert",
     re.I,
 )
-_HEX: Final = re.compile(
-    r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z",
+# What these begin with is nothing else, whatever follows.
+_CERTAIN: Final = re.compile(r"[spr]k_|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox|hf_|npm_|SG\.")
+_DIGEST: Final = re.compile(
+    r"(?:[0-9a-f]{64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z",
     re.I,
 )
 
@@ -58,15 +60,18 @@ def find_secret(text: str) -> tuple[int, int, str] | None:
     for what, shape in _SHAPES:
         for match in shape.finditer(text):
             value = match[1] if shape.groups else match[0]
-            if what == "a private key" or _looks_random(value):
+            if what == "a private key" or _is_credential(value):
                 return match.start(), match.end(), what
     return None
 
 
-def _looks_random(value: str) -> bool:
+def _is_credential(value: str) -> bool:
     """Whether a text is a credential rather than words, a placeholder or a digest."""
-    if _PLACEHOLDER.search(value) or _HEX.match(value):
+    shown = value.removesuffix("EXAMPLE") if value.startswith(("AKIA", "ASIA")) else value
+    if _PLACEHOLDER.search(shown) or _DIGEST.match(value):
         return False
+    if _CERTAIN.match(value):
+        return len(set(value)) > 6
     body = re.sub(r"^(?:[spr]k[-_](?:ant|proj|live|test|prod|or|svcacct)?[-_]?|Bearer\s+)", "", value)
     if len(set(body)) < 4:
         return False

@@ -8,7 +8,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core import hints, usage
-from rulvar_lint.core.classes import external_bases, fields_of
+from rulvar_lint.core.classes import external_bases, fields_of, is_data_class
 from rulvar_lint.core.decls import Field
 from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
@@ -86,10 +86,12 @@ def _capture(f: Frame, node: ast.AST, name: str, cause: Cause) -> None:
 
 def _global(f: Frame, node: ast.AST, module: Module, name: str, value: Value | None) -> None:
     cause = captured(value)
+    if isinstance(value, Ext):
+        if cause is not None and not value.path.startswith("os.environ"):
+            _capture(f, node, name, cause)
+        return
     if cause is not None:
         _capture(f, node, name, cause)
-    if isinstance(value, Ext):
-        return
     if isinstance(value, Inst) and _is_settings(value):
         origin = Cause("RLV108", f"`{value.decl.name}` reads the environment", f.place(node))
         _capture(f, node, name, origin)
@@ -107,10 +109,11 @@ def _is_settings(inst: Inst) -> bool:
 def _class_attribute(
     f: Frame, node: ast.AST, owner: ClassDecl, name: str, value: Value | None, base: Value
 ) -> None:
-    if f.mode not in (REGION, PLAIN):
+    if f.mode not in (REGION, PLAIN) or owner.is_local:
         return
     cause = captured(value)
-    if cause is not None:
+    is_field = name in owner.fields and isinstance(base, Inst) and is_data_class(owner)
+    if cause is not None and not is_field:  # a field's default is judged where it is taken
         _capture(f, node, f"{owner.name}.{name}", cause)
     if usage.class_attribute_mutated(f.m, owner, name, value):
         f.effect(node, "RLV205", f"`{owner.name}.{name}` is class state that other code changes")
@@ -144,7 +147,7 @@ def _factories(f: Frame, node: ast.AST, inst: Inst, given: dict[str, Value | Non
                 value = shim_of(f, field.factory)
                 missing.append(f"{name}={value}" if value is not None else None)
                 break
-        elif field.default is not None and f.mode in (REGION, PLAIN):
+        elif field.default is not None and f.mode in (REGION, PLAIN) and not inst.decl.is_local:
             origin = captured(field.default)
             if origin is not None:
                 _capture(f, node, f"{inst.decl.name}.{name}", origin)
@@ -210,7 +213,7 @@ def _store(
         if isinstance(option, Inst) and option.scope == "module":
             if f.decl is None or f.decl.name not in usage.CONSTRUCTORS:
                 _shared_write(f, node, f"`{name}` of a module-level `{option.decl.name}` is written")
-        elif isinstance(option, Class):
+        elif isinstance(option, Class) and not option.decl.is_local:
             _shared_write(f, node, f"`{option.decl.name}.{name}` is class state and outlives the run")
         elif isinstance(option, Func) and option.frame is None:
             _shared_write(

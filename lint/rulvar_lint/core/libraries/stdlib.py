@@ -58,9 +58,10 @@ CALLS: Final = (
     Group(
         "RLV103",
         "makes a new identifier each time",
-        "uuid.uuid1 uuid.uuid4 uuid.uuid6 uuid.uuid7 uuid.uuid8 uuid.getnode",
+        "uuid.uuid1 uuid.uuid4 uuid.uuid6 uuid.uuid7 uuid.uuid8 uuid.getnode email.utils.make_msgid",
     ),
-    Group("RLV104", "blocks and waits again on every replay", "time.sleep signal.pause"),
+    Group("RLV104", "blocks and waits again on every replay", "time.sleep", "positive"),
+    Group("RLV104", "blocks and waits again on every replay", "signal.pause"),
     Group("RLV104", "waits in real time again on every replay", "asyncio.sleep", "positive", "warning"),
     Group(
         "RLV104",
@@ -302,7 +303,10 @@ RESULTS: Final = {
     "builtins.bytearray": "builtins.bytes",
     "re.compile": "re.Pattern",
     "threading.local": "threading.local",
+    "multiprocessing.get_context": "multiprocessing",
     "contextlib.suppress": "contextlib.suppress",
+    "contextlib.ExitStack": "contextlib.ExitStack",
+    "contextlib.AsyncExitStack": "contextlib.ExitStack",
     "asyncio.timeout": "asyncio.Timeout",
     "asyncio.timeout_at": "asyncio.Timeout",
 }

@@ -27,17 +27,23 @@ CALLS: Final = (
         pandas.to_datetime.now pendulum.now pendulum.today pendulum.tomorrow pendulum.yesterday
         pendulum.DateTime.now pendulum.DateTime.utcnow pendulum.DateTime.today arrow.now
         arrow.utcnow arrow.Arrow.now arrow.Arrow.utcnow django.utils.timezone.now
-        django.utils.timezone.localtime django.utils.timezone.localdate whenever.Instant.now
-        whenever.ZonedDateTime.now whenever.SystemDateTime.now whenever.Date.today_in_system_tz
+        whenever.Instant.now whenever.ZonedDateTime.now whenever.SystemDateTime.now whenever.Date.today_in_system_tz
         whenever.UTCDateTime.now maya.now moment.now moment.utcnow delorean.utcnow delorean.now
         delorean.Delorean time_machine.travel ciso8601.now sqlalchemy.func.now
-        numpy.datetime64.now anyio.current_time trio.current_time""",
+        numpy.datetime64.now dateutil.utils.today anyio.current_time trio.current_time""",
     ),
     Group(
         "RLV101",
         "without an argument reads the wall clock",
-        "arrow.get delorean.Delorean",
+        """arrow.get delorean.Delorean django.utils.timezone.localtime
+        django.utils.timezone.localdate""",
         "no-args",
+    ),
+    Group(
+        "RLV101",
+        "reads the wall clock for this argument",
+        "pandas.Timestamp pandas.to_datetime numpy.datetime64",
+        "now",
     ),
     Group(
         "RLV102",
@@ -69,8 +75,8 @@ CALLS: Final = (
         "RLV103",
         "makes a new identifier each time",
         """ulid.new ulid.ulid ulid.ULID.from_datetime nanoid.generate nanoid.non_secure_generate
-        cuid.cuid cuid.slug cuid2.Cuid.generate cuid2.cuid_wrapper shortuuid.uuid
-        shortuuid.ShortUUID.uuid shortuuid.ShortUUID.random ksuid.ksuid uuid_utils.uuid1
+        cuid.cuid cuid.slug cuid2.Cuid.generate cuid2.CuidWrapper.__call__ shortuuid.uuid
+        shortuuid.ShortUUID.uuid shortuuid.ShortUUID.random ksuid.ksuid xid.Xid uuid_utils.uuid1
         uuid_utils.uuid4 uuid_utils.uuid6 uuid_utils.uuid7 uuid_utils.uuid8 uuid6.uuid6
         uuid6.uuid7 uuid6.uuid8 uuid7.uuid7 uuid_extensions.uuid7 typeid.TypeID fastuuid.uuid4
         fastuuid.uuid7 snowflake.SnowflakeGenerator""",
@@ -159,7 +165,7 @@ CALLS: Final = (
         pymysql.Connection.* pymysql.Cursor.* aiomysql.Connection.* aiosqlite.Connection.*
         aiosqlite.Cursor.* duckdb.DuckDBPyConnection.* duckdb.sql duckdb.query duckdb.execute
         sqlalchemy.engine.Connection.* sqlalchemy.ext.asyncio.AsyncConnection.*
-        sqlalchemy.orm.Session.* sqlalchemy.ext.asyncio.AsyncSession.* redis.Redis.*
+        sqlalchemy.orm.Session.* sqlalchemy.ext.asyncio.AsyncSession.* redis.Redis.* redis.Pipeline.execute
         redis.asyncio.Redis.* redis.StrictRedis.* aioredis.Redis.* pymongo.MongoClient.*
         motor.motor_asyncio.AsyncIOMotorClient.* pymongo.AsyncMongoClient.* neo4j.Driver.*
         neo4j.Session.* cassandra.cluster.Session.* peewee.SqliteDatabase.* dbapi.Connection.*
@@ -231,7 +237,7 @@ CALLS: Final = (
             words(
                 """invoke ainvoke stream astream batch abatch astream_events astream_log predict
     apredict run arun call acall generate agenerate predict_messages apredict_messages
-    __call__ transform atransform batch_as_completed abatch_as_completed invoke_batch"""
+    embed_query aembed_query embed_documents aembed_documents __call__ transform atransform batch_as_completed abatch_as_completed invoke_batch"""
             ),
         ),
     ),

@@ -50,7 +50,7 @@ async def flow(ctx: Ctx, args: dict):
     RuleInfo(
         code="RLV402",
         name="constant-identity-in-loop",
-        severity="warning",
+        severity="error",
         fix="unsafe",
         family="identity",
         summary="A call in a loop has the same identity in every iteration.",
