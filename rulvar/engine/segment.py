@@ -153,7 +153,7 @@ class Segment:
 
     def _check_args_hash(self, meta: Mapping[str, Any], request: RunRequest) -> None:
         recorded = meta.get("argsHash")
-        if recorded is None:
+        if recorded is None and (request.args_json is None or meta.get("argsProvided") is not False):
             return
         plain = None if request.args_json is None else decode_json(request.args_json)
         salt = meta.get("argsSalt")
@@ -179,7 +179,7 @@ class Segment:
                 await self._held.save_meta(
                     run.run_id, run_meta(self._engine, self._request, meta, "error", meta["segments"])
                 )
-            return self._ended(run, outcome)
+            return self._ended(run, meta, outcome)
         if request.resumed and request.budget_usd is not None and not request.strict:
             await self._journal_ceiling(run, request.budget_usd)
         if request.scope is not None and not request.resumed:
@@ -187,7 +187,7 @@ class Segment:
         status, value, error = await self._body(run, args)
         outcome = self._outcome(run, status, value, error)
         outcome = await self._settle(run, meta, outcome)
-        self._ended(run, outcome)
+        self._ended(run, meta, outcome)
         if self._passed_on is not None:
             raise self._passed_on
         return outcome
@@ -304,7 +304,7 @@ class Segment:
             return replace(outcome, status="error", value=None, error=WireError.from_wire(failed.to_wire()))
         return outcome
 
-    def _ended(self, run: Run, outcome: Outcome) -> Outcome:
+    def _ended(self, run: Run, meta: Mapping[str, Any], outcome: Outcome) -> Outcome:
         cost = outcome.cost
         facts: dict[str, Any] = {"status": outcome.status, "totalUsd": cost.total_usd}
         if cost.usage_approx:
@@ -323,6 +323,8 @@ class Segment:
             "agentsSpawned": run.budget.spawned,
             "wireRequests": cost.wire_requests,
         }
+        if "configFingerprint" in meta:
+            facts["envelope"]["configFingerprint"] = meta["configFingerprint"]
         if outcome.error is not None:
             facts["envelope"]["error"] = outcome.error.to_wire()
         run.bus.emit("run:end", run.root.span, None, facts)

@@ -1,9 +1,11 @@
 """Odd journal files load, are repaired and are refused as the original does."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scenario_facts import scenario_named
 from scenario_language import ScenarioWorkflow, ScriptedAgents, scenario_engine, scenario_tools
 
 from rulvar.contracts.canonical import encode_json
@@ -11,6 +13,9 @@ from rulvar.contracts.entries import JournalEntry, decode_entry
 from rulvar.contracts.ids import check_run_id
 from rulvar.errors import ConfigError, JournalCompatibilityError, JournalOrderViolation
 from rulvar.stores import JsonlFileStore
+
+VECTORS = Path(__file__).parent / "vectors" / "journals"
+"""The files of the version window hold one scenario's run, whichever set of vectors they come from."""
 
 
 async def test_every_odd_file_loads_and_is_repaired_as_recorded(load_vectors: Any, tmp_path: Path) -> None:
@@ -78,8 +83,7 @@ def test_an_entry_passes_unknown_fields_through_byte_for_byte() -> None:
 async def test_journals_of_other_versions_resume_or_are_refused_as_recorded(
     load_vectors: Any, tmp_path: Path
 ) -> None:
-    scenarios = load_vectors("journals/scenarios.json")["scenarios"]
-    scenario = next(item for item in scenarios if item["name"] == "seq-agents")
+    scenario = scenario_named(json.loads((VECTORS / "scenarios.json").read_text("utf-8")), "seq-agents")
     for number, case in enumerate(load_vectors("journal_load.json")["version_window"]):
         path = tmp_path / str(number) / "seq-agents.jsonl"
         path.parent.mkdir()
