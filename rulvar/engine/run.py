@@ -23,6 +23,7 @@ from rulvar.engine.budget import Budget
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import Accounting, Call, Claim, Opened, RunRequest
 from rulvar.engine.divergence import would_go_live
+from rulvar.engine.invalidation import journal_invalidation
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.lease import HeldRun
 from rulvar.engine.models import RunModels
@@ -204,7 +205,10 @@ class Run:
             self.observe.claimed(place.scope, call, "replay")
             return Claim("replay", operation)
         self.accounting.reruns += 1
-        return self._not_served("rerun", operation, place, call)
+        claim = self._not_served("rerun", operation, place, call)
+        if index.is_first_rerun(operation):
+            journal_invalidation(self, place, operation)
+        return claim
 
     def _not_served(
         self, action: Literal["live", "rerun"], operation: Operation | None, place: Place, call: Call

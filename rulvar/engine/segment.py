@@ -18,6 +18,7 @@ from rulvar.engine.calls import RunRequest
 from rulvar.engine.control import unwrapped
 from rulvar.engine.failure import describe_raised, returned_form
 from rulvar.engine.handle import RunHandle
+from rulvar.engine.invalidation import check_invalidated
 from rulvar.engine.lease import HeldRun
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.primitives.step import wire_error
@@ -98,6 +99,7 @@ class Segment:
             if meta is None and not entries:
                 raise run_not_found(request.run_id)
             check_versions(request.run_id, entries)
+            check_invalidated(request.run_id, request.invalidate, entries)
             meta = meta or {}
             request = self._request = replace(self._check_resume(meta), trace=bool(meta.get("trace")))
             if not request.strict:

@@ -79,6 +79,7 @@ class JournalIndex:
         self.abandoned: list[JournalEntry] = []
         self.closed_waits: dict[int, JournalEntry] = {}
         self._invalidate = frozenset(invalidate)
+        self._dismissed: set[int] = set()  # what an earlier resume was asked to run again
         self._queues: dict[tuple[str, str], list[Operation]] = {}  # the next one comes last
         self._shared: set[tuple[str, str]] = set()
         self._has_duplicates = False
@@ -90,6 +91,7 @@ class JournalIndex:
         if self.settle is not None:
             is_last = self.settle.entry is entries[-1]
             self.settle = SettleMark(self.settle.entry, self.settle.run_status, is_last)
+        self._invalidate |= self._dismissed
         self._skipped = self._fold_abandons()
         self._queue()
 
@@ -140,8 +142,19 @@ class JournalIndex:
     def disposition(self, operation: Operation) -> Disposition:
         """Return what to do with a matched operation; see the table in ``kernel.disposition``."""
         entry = operation.first if operation.terminal is None else operation.terminal
+        invalidated = operation.first.seq in self._invalidate or entry.seq in self._invalidate
+        return self._by_table(operation, invalidated=invalidated)
+
+    def is_first_rerun(self, operation: Operation) -> bool:
+        """Whether only the resume at hand runs an operation again; unless that is journaled, a later one serves it."""
+        if not self._invalidate or operation.first.seq in self._dismissed:
+            return False
+        return self._by_table(operation, invalidated=False) is Disposition.REPLAY
+
+    def _by_table(self, operation: Operation, *, invalidated: bool) -> Disposition:
+        entry = operation.first if operation.terminal is None else operation.terminal
         status = "running" if operation.terminal is None else entry.status
-        if status == "ok" and not self._invalidate:
+        if status == "ok" and not invalidated:
             return Disposition.REPLAY  # the commonest row of every version's table
         return disposition(
             status,
@@ -149,7 +162,7 @@ class JournalIndex:
             memoized=operation.first.memoize_outcome or entry.memoize_outcome,
             run_settled_ok=self.settled_ok,
             error=entry.to_wire().get("error") if status == "error" else None,
-            invalidated=operation.first.seq in self._invalidate or entry.seq in self._invalidate,
+            invalidated=invalidated,
         )
 
     def next_ordinal(self, scope: str, key: str) -> int:
@@ -231,6 +244,8 @@ class JournalIndex:
         kind = value.get("decisionType")
         if kind == "run_settle":
             self.settle = SettleMark(entry, str(value.get("runStatus")), is_last=False)
+        elif kind == "invalidation" and isinstance(value.get("target"), int):
+            self._dismissed.add(value["target"])
         elif isinstance(kind, str):
             self.decisions.setdefault(kind, []).append(entry)
 

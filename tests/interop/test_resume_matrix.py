@@ -30,7 +30,17 @@ from scenario_language import (
 from rulvar.contracts.entries import decode_entry
 from rulvar.stores import InMemoryStore
 
-POINT_FIELDS = {"prefix", "status", "value", "error", "pending", "dropped", "preview", "live_calls", "appended"}
+POINT_FIELDS = {
+    "prefix",
+    "status",
+    "value",
+    "error",
+    "pending",
+    "dropped",
+    "preview",
+    "live_calls",
+    "appended",
+}
 POINT_FIELDS |= {"meta_after", "counters_before"}
 
 
@@ -108,7 +118,9 @@ async def check_point(
     assert {key: after[key] for key in point["meta_after"]} == point["meta_after"], where
 
 
-def check_error(scenario: Mapping[str, Any], error: Any, expected: Mapping[str, Any] | None, where: str) -> None:
+def check_error(
+    scenario: Mapping[str, Any], error: Any, expected: Mapping[str, Any] | None, where: str
+) -> None:
     """An error has the recorded code, and the recorded message where the scenario wrote it."""
     if expected is None:
         assert error is None, where

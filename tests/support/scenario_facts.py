@@ -56,7 +56,9 @@ def chance_in_identities(scenario: Mapping[str, Any]) -> bool:
     """Whether what a shim draws goes into a prompt, an argument or a key: identities then differ."""
     drawn = {op["as"] for op in every_op(scenario["wf"]) if "as" in op and any(n in op for n in CHANCE)}
     texts = (
-        json.dumps({key: op[key] for key in ("agent", "step", "deps", "value", "args", "awaitExternal") if key in op})
+        json.dumps(
+            {key: op[key] for key in ("agent", "step", "deps", "value", "args", "awaitExternal") if key in op}
+        )
         for op in every_op(scenario["wf"])
     )
     return any(f"{{{{{name}" in text for text in texts for name in drawn)

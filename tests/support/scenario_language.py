@@ -93,8 +93,26 @@ AGENT_FIELDS = {*AGENT_OPTIONS, "tools", "limits", "retry", "model", "fallback"}
 REPLIES = {"text", "value", "tool_calls", "wire_error", "throw", "hang", "delay_ms"}
 TOOL_FIELDS = {"behavior", "description", "needsApproval", "parameters", "risk", "version"}
 WORKFLOW_FIELDS = {"name", "body", "args_schema", "model", "effort", "routing"}
-SCENARIO_FIELDS = {"name", "what", "args", "args_schema", "agents", "tools", "profiles", "caps", "wf", "segments"}
-SCENARIO_FIELDS |= {"budgetDefaults", "run_opts", "approvals", "externals", "cancel_after_ms", "strict_replay"}
+SCENARIO_FIELDS = {
+    "name",
+    "what",
+    "args",
+    "args_schema",
+    "agents",
+    "tools",
+    "profiles",
+    "caps",
+    "wf",
+    "segments",
+}
+SCENARIO_FIELDS |= {
+    "budgetDefaults",
+    "run_opts",
+    "approvals",
+    "externals",
+    "cancel_after_ms",
+    "strict_replay",
+}
 SCENARIO_FIELDS |= {"adapter_calls", "files", "entry_summary", "entries"}
 SEGMENT_FIELDS = {"kind", "approvals", "externals", "resolve_after", "live_calls", "outcome"}
 BACKOFF = {"initialMs": "initial_ms", "factor": "factor", "maxMs": "max_ms", "jitter": "jitter"}

@@ -40,7 +40,9 @@ async def run_segments(
     check_scenario(scenario)
     workflow = ScenarioWorkflow(scenario, scenario_tools(scenario)).build(scenario["wf"])
     agents = ScriptedAgents(scenario)
-    return [await _run(scenario, segment, routing, store, workflow, agents) for segment in scenario["segments"]]
+    return [
+        await _run(scenario, segment, routing, store, workflow, agents) for segment in scenario["segments"]
+    ]
 
 
 async def _run(
