@@ -90,7 +90,7 @@ class Budget:
         self._run = run
         self._defaults = run.engine.budget_defaults
         self.ceiling_usd = ceiling_usd
-        self.ledger = Ledger(ceiling_usd, run.spend.total_usd)
+        self.ledger = Ledger(ceiling_usd, run.spend.spent_usd)
         if run.spend.held_usd:
             self.ledger.hold("run", run.spend.held_usd)
         self.spawned = sum(
@@ -190,7 +190,7 @@ class Budget:
         """Emit the state of the run's account."""
         root = self.ledger.root
         facts = {
-            "spentUsd": self._run.spend.total_usd,
+            "spentUsd": self._run.spend.spent_usd,
             "remainingUsd": None if root.ceiling is None else usd(max(0, root.ceiling - root.spent)),
             "committedReserveUsd": usd(root.reserved),
         }
@@ -203,7 +203,7 @@ class Budget:
     def spent(self) -> Spent:
         """Return what the run has spent."""
         spend = self._run.spend
-        return Spent(usd=spend.total_usd, usage=spend.usage, agents_spawned=spend.agents)
+        return Spent(usd=spend.spent_usd, usage=spend.usage, agents_spawned=spend.agents)
 
     def remaining(self) -> Remaining:
         """Return what the run may still spend."""

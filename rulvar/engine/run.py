@@ -91,7 +91,7 @@ class Run:
         """What the agents of the run share; see ``rulvar.agents``."""
         self.spend = Spend(self.models.price_of)
         for entry in entries:
-            self.spend.add_entry(entry)
+            self.spend.add_entry(entry, abandoned=self.index.is_abandoned(entry.ref))
             if self.observe.keeps_segments:
                 self.observe.keep(entry)
         self.budget = Budget(self, ceiling_usd)

@@ -19,6 +19,7 @@ from typing import Any
 
 from rulvar.contracts.entries import JournalEntry
 from rulvar.kernel.disposition import Disposition, disposition
+from rulvar.kernel.keys import CURRENT_HASH_VERSION
 
 __all__ = ["JournalIndex", "Operation"]
 
@@ -174,7 +175,11 @@ class JournalIndex:
 
     def is_skipped(self, operation: Operation) -> bool:
         """Whether an abandon entry covers the operation."""
-        return operation.first.seq in self._skipped
+        return self.is_abandoned(operation.first.seq)
+
+    def is_abandoned(self, seq: int | None) -> bool:
+        """Whether an abandon entry covers the operation that began with an entry."""
+        return seq in self._skipped
 
     def orphans(self, consumed_scopes: Iterable[str] = ()) -> list[Operation]:
         """Return the open operations that no call took, in journal order.
@@ -230,7 +235,7 @@ class JournalIndex:
 
     def _count(self, entry: JournalEntry) -> tuple[str, str]:
         place = (entry.scope, entry.key)
-        if self.ordinals.get(place, 0) <= entry.ordinal:
+        if entry.hash_version == CURRENT_HASH_VERSION and self.ordinals.get(place, 0) <= entry.ordinal:
             self.ordinals[place] = entry.ordinal + 1
         return place
 

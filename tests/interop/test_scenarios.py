@@ -142,7 +142,8 @@ async def test_a_live_run_ends_as_recorded(scenario: Mapping[str, Any], routing:
         told = scenario["adapter_calls"]
         if holds_own_texts(scenario):
             calls = [
-                ours if theirs["prompt"] else {**ours, "prompt": ""} for ours, theirs in zip(calls, told)
+                ours if theirs["prompt"] else {**ours, "prompt": ""}
+                for ours, theirs in zip(calls, told, strict=True)
             ]
         assert sorted(calls, key=json.dumps) == sorted(told, key=json.dumps)
 

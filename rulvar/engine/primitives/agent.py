@@ -65,7 +65,7 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
     call = Call(plan.identity, plan.key, options.label, site, options.replay)
     claim = run.claim(place, call)
     if claim.action == "skip":
-        return None
+        return hand_over(run, place, options, AgentResult(status="skipped"))
     if claim.action == "replay":
         assert claim.operation is not None
         if options.conduct is not None:
@@ -129,7 +129,8 @@ async def _run_admitted(
         assert isinstance(end.fatal, RulvarError)
         run.stop(end.fatal)
         raise ReplayStopped(end.fatal)
-    return deliver(run, place, plan, wire, replayed=False)
+    note = end.error.message if end.status == "limit" and end.error is not None else None
+    return deliver(run, place, plan, wire, note=note)
 
 
 async def _to_the_end(loop: AgentLoop) -> LoopEnd:
@@ -184,7 +185,7 @@ async def _journal_end(
     seq = await run.journal.append(wire)
     cost = run.spend.add(wire)
     run.budget.release(host.reservation)
-    wire = {**wire, "seq": seq, "limitError": None if end.error is None else end.error.to_wire()}
+    wire = {**wire, "seq": seq}
     if status == "ok":
         wire["value"] = decode_json(journal_form(end.output, "ctx.agent answer"))
     announce_end(
