@@ -194,7 +194,7 @@ class Run:
                 operation = index.take_anywhere(call.key)
         if operation is None:
             self.accounting.misses += 1
-            return self._not_served("live", None, place, call)
+            return self.not_served("live", None, place, call)
         if index.is_skipped(operation):
             self.accounting.skipped += 1
             self.observe.claimed(place.scope, call, "skip")
@@ -205,14 +205,18 @@ class Run:
             self.observe.claimed(place.scope, call, "replay")
             return Claim("replay", operation)
         self.accounting.reruns += 1
-        claim = self._not_served("rerun", operation, place, call)
+        if self.strict and index.waits_below(operation):
+            self.observe.claimed(place.scope, call, "rerun")
+            return Claim("wait", operation)
+        claim = self.not_served("rerun", operation, place, call)
         if index.is_first_rerun(operation):
             journal_invalidation(self, place, operation)
         return claim
 
-    def _not_served(
+    def not_served(
         self, action: Literal["live", "rerun"], operation: Operation | None, place: Place, call: Call
     ) -> Claim:
+        """Say what to do with a call that the journal does not serve; see :meth:`claim`."""
         self.observe.claimed(place.scope, call, action)
         if not self.strict:
             if self.cancel_reason is not None and call.identity["kind"] not in _AFTER_CANCEL:

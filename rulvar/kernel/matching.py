@@ -20,8 +20,9 @@ from typing import Any
 from rulvar.contracts.entries import JournalEntry
 from rulvar.kernel.disposition import Disposition, disposition
 from rulvar.kernel.keys import CURRENT_HASH_VERSION
+from rulvar.kernel.scope import agent_scope
 
-__all__ = ["JournalIndex", "Operation"]
+__all__ = ["JournalIndex", "Operation", "scope_below"]
 
 MATCHED_KINDS = frozenset({"agent", "step", "child", "rand", "external", "approval"})
 _TWO_PHASE = frozenset({"agent", "step", "child"})
@@ -86,6 +87,7 @@ class JournalIndex:
         self._has_duplicates = False
         self._anywhere: dict[str, list[Operation]] | None = None  # as queues are
         self._by_scope: dict[str, list[Operation]] = {}
+        self._open_waits: list[Operation] | None = None
         self._by_agent: dict[tuple[str, Any], list[JournalEntry]] | None = None
         for entry in entries:
             self._add(entry)
@@ -165,6 +167,24 @@ class JournalIndex:
             error=entry.to_wire().get("error") if status == "error" else None,
             invalidated=invalidated,
         )
+
+    def waits_below(self, operation: Operation) -> Sequence[Operation]:
+        """Return the open waits in the scope of an operation that dangles, in journal order."""
+        below = None if operation.terminal is not None else scope_below(operation)
+        if below is None:
+            return ()
+        if self._open_waits is None:
+            self._open_waits = [
+                wait
+                for wait in self.operations.values()
+                if wait.first.kind in _SUSPENSIONS and wait.is_open and not self.is_skipped(wait)
+            ]
+        prefix = f"{below}/"
+        return [
+            wait
+            for wait in self._open_waits
+            if wait.first.scope == below or wait.first.scope.startswith(prefix)
+        ]
 
     def next_ordinal(self, scope: str, key: str) -> int:
         """Claim the next ordinal of a key within a scope."""
@@ -270,7 +290,7 @@ class JournalIndex:
             if not isinstance(target, int) or target not in self.operations:
                 continue
             covered.add(target)
-            below = self._scope_below(self.operations[target])
+            below = scope_below(self.operations[target])
             if below is not None:
                 prefix = f"{below}/"
                 covered.update(
@@ -279,17 +299,6 @@ class JournalIndex:
                     if operation.first.scope == below or operation.first.scope.startswith(prefix)
                 )
         return frozenset(covered)
-
-    @staticmethod
-    def _scope_below(operation: Operation) -> str | None:
-        first = operation.first
-        if first.kind == "child":
-            value = first.value
-            scope = value.get("childScope") if isinstance(value, dict) else None
-            return scope if isinstance(scope, str) else None
-        if first.kind == "agent":
-            return f"{first.scope}/agent:{first.seq}" if first.scope else f"agent:{first.seq}"
-        return None
 
     def _queue(self) -> None:
         """Put each repetition in the place of what it repeats, and the queues in the order of taking."""
@@ -340,6 +349,16 @@ def _next(queue: list[Operation] | None) -> Operation | None:
             operation.consumed = True
             return operation
     return None
+
+
+def scope_below(operation: Operation) -> str | None:
+    """Return the scope of what happens inside an operation, or None when nothing can."""
+    first = operation.first
+    if first.kind == "child":
+        value = first.value
+        scope = value.get("childScope") if isinstance(value, dict) else None
+        return scope if isinstance(scope, str) else None
+    return agent_scope(first.scope, first.seq) if first.kind in ("agent", "step") else None
 
 
 def segment_of(entry: JournalEntry) -> int:

@@ -22,6 +22,7 @@ from rulvar.engine.primitives.agent_delivery import (
 )
 from rulvar.engine.primitives.agent_host import AgentHost, load_checkpoint, take_up
 from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan, agent_task, plan_agent, plan_fallback
+from rulvar.engine.primitives.standing import stand_at_waits
 from rulvar.engine.run import Run
 from rulvar.errors import ReplayStopped, RulvarError
 from rulvar.kernel.ledger import Reservation
@@ -66,6 +67,8 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
     claim = run.claim(place, call)
     if claim.action == "skip":
         return hand_over(run, place, options, AgentResult(status="skipped"))
+    if claim.action == "wait":
+        return await stand_at_waits(run, place, claim.operation)
     if claim.action == "replay":
         assert claim.operation is not None
         if options.conduct is not None:

@@ -12,7 +12,7 @@ from rulvar.contracts.jsonable import fragment, journal_value
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
 from rulvar.engine.branch import CURRENT_PLACE, Place
-from rulvar.engine.calls import Call
+from rulvar.engine.calls import Call, Claim
 from rulvar.engine.control import unwrapped
 from rulvar.engine.failure import returned_form
 from rulvar.engine.primitives.step import wire_error
@@ -65,7 +65,8 @@ async def run_child(
     keeps_failure = scope is not None or place.attempt is not None
     if scope is None:
         scope = workflow_scope(place.scope, workflow.name, run.next_site(place.scope, f"wf:{workflow.name}"))
-    claim = run.claim(place, Call(identity, hashed, workflow.name, site))
+    call = Call(identity, hashed, workflow.name, site)
+    claim = run.claim(place, call)
     if claim.action == "skip":
         return None
     if claim.action == "replay":
@@ -73,6 +74,8 @@ async def run_child(
         run.accounting.served_scopes.append(_child_scope(claim.operation.first) or scope)
         run.observe.call("child", place.scope, hashed, Served(how="journal"), site, label=workflow.name)
         return _recorded_end(claim.operation.terminal)
+    if claim.action == "wait":
+        claim = Claim("rerun", claim.operation)  # to where it waits
     if claim.operation is not None:  # it goes on where it stood
         scope = _child_scope(claim.operation.first) or scope
     span = run.next_span()
@@ -100,6 +103,8 @@ async def run_child(
     run.models.bring(workflow.adapters)
     run.bus.emit("child:start", opened.span, place.span, {"workflow": workflow.name, "scope": scope})
     status, fields, failure, result = await _body(run, here, workflow, plain)
+    if run.strict:  # it did not come to a wait: that it has ended cannot be journaled
+        run.not_served("rerun", claim.operation, place, call)
     if keeps_failure and isinstance(failure, Exception):
         failure = _kept(failure)
         fields = {"error": failure.to_wire()}
@@ -161,8 +166,8 @@ async def _admit(
 ) -> Reservation | None:
     """Journal whether the child may start, and open its account; a recorded decision stands."""
     recorded = _recorded_admission(run, place.scope, scope)
-    if recorded is not None:
-        _raise_rejection(run, workflow, recorded)
+    if recorded is not None or run.strict:
+        _raise_rejection(run, workflow, recorded or {"kind": "admit"})
         run.budget.open_child(place, scope, workflow.budget_share)
         return None
     promise = run.budget.estimate(workflow.promise_usd, None)

@@ -10,7 +10,7 @@ import pytest
 from rulvar import Ctx, Engine, tool, workflow
 from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.entries import decode_entry
-from rulvar.errors import AgentCallError
+from rulvar.errors import AgentCallError, JournalMissError
 from rulvar.stores import InMemoryStore
 from rulvar.testing import create_test_engine, fake_tool_calls, replay_run
 
@@ -183,3 +183,77 @@ async def test_a_suspended_agent_is_reported_when_it_has_ended(budget: float | N
         assert ended.value == ["done", pytest.approx(0.9)]
         assert ended.cost.total_usd == sum(ended.cost.by_scope.values()) == pytest.approx(0.9)
         assert ended.usage.output_tokens == 9
+
+
+async def test_a_journal_with_open_waits_of_every_kind_replays_to_where_it_waits() -> None:
+    @tool(needs_approval=True)
+    def danger(path: str) -> str:
+        """Delete a path."""
+        return "deleted"
+
+    def answer(call: Any) -> Any:
+        if call.prompt != "delete" or any(message.role == "tool" for message in call.req.messages):
+            return "done"
+        calls = [{"name": "danger", "args": {"path": path}} for path in ("/x", "/y")]
+        return fake_tool_calls(*calls)
+
+    @workflow(name="kid")
+    async def kid(ctx: Ctx, args: Any) -> Any:
+        counted = await ctx.step("count", lambda: 1)
+        return [counted, await ctx.agent("delete", tools=[danger]), await ctx.await_external("inner")]
+
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        return await ctx.parallel(
+            [
+                lambda: ctx.workflow(kid, {"n": 1}),
+                lambda: ctx.call_tool(danger, {"path": "/z"}),
+                lambda: ctx.await_external("outer"),
+                lambda: ctx.agent("plain"),
+            ]
+        )
+
+    engine = create_test_engine(agents={"*": answer})
+    async with engine:
+        handle = engine.run(flow, run_id="r")
+        outcome = await handle.result()
+        for _ in range(5):
+            assert outcome.status == "suspended"
+            before = [entry.line for entry in await engine.store.load("r")]
+            calls = len(engine.fake.calls)
+            dry = engine.resume("r", flow, dry_run=True)
+            assert (await dry.result()).pending == outcome.pending
+            for preview in (
+                await dry.preview(),
+                (await replay_run(flow, journal=(engine.store, "r"))).preview,
+            ):
+                assert (preview.misses, preview.orphaned) == (0, ())
+            assert len(engine.fake.calls) == calls
+            assert [entry.line for entry in await engine.store.load("r")] == before
+            waiting = outcome.pending[0].key
+            await handle.resolve_external(
+                waiting, {"decision": "allow"} if waiting.startswith("approval") else waiting
+            )
+            handle = engine.resume("r", flow)
+            outcome = await handle.result()
+        assert outcome.value == [[1, "done", "inner"], "deleted", "outer", "done"]
+        replayed = await replay_run(flow, journal=(engine.store, "r"))
+        assert (replayed.outcome.value, replayed.preview.reruns) == (outcome.value, 0)
+
+
+async def test_a_child_that_was_answered_and_not_resumed_is_a_miss_of_a_strict_replay() -> None:
+    @workflow(name="kid")
+    async def kid(ctx: Ctx, args: Any) -> Any:
+        return await ctx.await_external("inner")
+
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        return await ctx.workflow(kid)
+
+    async with Engine() as engine:
+        handle = engine.run(flow, run_id="r")
+        await handle.result()
+        await handle.resolve_external("inner", 1)
+        with pytest.raises(JournalMissError):
+            await replay_run(flow, journal=(engine.store, "r"))
+        assert (await engine.resume("r", flow).result()).value == 1
