@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import Msg
 from rulvar.contracts.usage import Usage
+from rulvar.engine.past_spend import PastSpend
 from rulvar.errors import AdmissionRejectedError, BudgetExhaustedError
 from rulvar.kernel.admission import Estimate, estimate
 from rulvar.kernel.ledger import Denial, Ledger, Reservation, usd
@@ -98,6 +99,7 @@ class Budget:
         )
         self.children: dict[str, int] = {}
         self.calls = 0
+        self._past: PastSpend | None = None
         self.denied: BudgetExhaustedError | None = None
 
     def snapshot(self) -> BudgetSnapshot:
@@ -152,7 +154,21 @@ class Budget:
 
     def open_child(self, place: Place, scope: str, share: float | None = None) -> None:
         """Open the account of a child workflow; ``share`` is the part of what is left that it gets."""
-        self.ledger.open(scope, place.account, self._defaults.child_fraction if share is None else share)
+        self.ledger.open(scope, place.account, self._fraction(share))
+
+    def reopen_child(self, place: Place, scope: str, admitted_at: int, share: float | None = None) -> None:
+        """Open the account of a child that the journal brought: what it got once is all that it gets.
+
+        Args:
+            admitted_at: seq of the decision that admitted it.
+        """
+        if self._past is None:
+            self._past = PastSpend(self._run.spend.past)
+        before, spent = self._past.of(place.account, admitted_at), self._past.of(scope)
+        self.ledger.reopen(scope, place.account, self._fraction(share), before, spent)
+
+    def _fraction(self, share: float | None) -> float:
+        return self._defaults.child_fraction if share is None else share
 
     def output_bound(
         self, reservation: Reservation, reference: str, caps: ModelCaps, messages: Sequence[Msg]

@@ -107,7 +107,7 @@ class Run:
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
         self._thread = get_ident()
-        self._admissions: Mapping[tuple[str, str], Mapping[str, Any]] | None = None
+        self._admissions: Mapping[tuple[str, str], tuple[int, Mapping[str, Any]]] | None = None
         self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
         self.waits = Waits(self)
@@ -171,8 +171,8 @@ class Run:
         """Return the time that entries carry."""
         return iso_ms(self.clock.now_ms())
 
-    def recorded_admissions(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-        """Return the first verdict on each child that the journal brought, by parent scope and child scope."""
+    def recorded_admissions(self) -> Mapping[tuple[str, str], tuple[int, Mapping[str, Any]]]:
+        """Return the first verdict on each child that the journal brought, with its seq; see the kernel's."""
         if self._admissions is None:
             self._admissions = recorded_admissions(self.index.decisions.get("spawn-admission", ()))
         return self._admissions

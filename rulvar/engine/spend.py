@@ -35,6 +35,8 @@ class Spend:
         self._abandoned_usd = 0.0
         self._tool_micros = 0
         self.held_usd = 0.0
+        self.past: list[tuple[int, str, float]] = []
+        """Seq, scope and cost of the ends that the journal brought; see ``PastSpend``."""
         self.agents = 0
         self._under_way: dict[int, float] = {}
         self._under_way_usd = 0.0
@@ -66,7 +68,9 @@ class Spend:
         """Count a terminal entry of an agent or a tool call that a journal holds."""
         if entry.kind == "agent":
             if entry.ref is not None:
-                self.add(entry.to_wire(), abandoned=abandoned)
+                cost = self.add(entry.to_wire(), abandoned=abandoned)
+                if cost:
+                    self.past.append((entry.seq, entry.scope, cost))
         elif entry.kind in ("step", "decision") and b'"receipt"' in entry.line:
             receipt = _receipt(entry)
             if isinstance(receipt, dict):
@@ -77,6 +81,8 @@ class Spend:
                         data={"seq": entry.seq, "field": "receipt"},
                     )
                 self.add_tool(spent, held, entry.scope)
+                if spent:
+                    self.past.append((entry.seq, entry.scope, usd(spent)))
 
     def add_exchange(self, agent_ref: int, cost_usd: float | None) -> None:
         """Count an exchange of an agent that has not ended; its terminal entry takes the place of them all."""

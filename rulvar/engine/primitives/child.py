@@ -167,8 +167,9 @@ async def _admit(
     """Journal whether the child may start, and open its account; a recorded decision stands."""
     recorded = _recorded_admission(run, place.scope, scope)
     if recorded is not None or run.strict:
-        _raise_rejection(run, workflow, recorded or {"kind": "admit"})
-        run.budget.open_child(place, scope, workflow.budget_share)
+        admitted_at, verdict = recorded or (0, {"kind": "admit"})
+        _raise_rejection(run, workflow, verdict)
+        run.budget.reopen_child(place, scope, admitted_at, workflow.budget_share)
         return None
     promise = run.budget.estimate(workflow.promise_usd, None)
     reservation = None if depth > run.engine.budget_defaults.max_depth else run.budget.reserve(place, promise)
@@ -247,7 +248,7 @@ def _reason_text(run: Run, reason: Mapping[str, Any]) -> str:
     return str(reason.get("code", "rejected"))
 
 
-def _recorded_admission(run: Run, parent: str, child: str) -> Mapping[str, Any] | None:
+def _recorded_admission(run: Run, parent: str, child: str) -> tuple[int, Mapping[str, Any]] | None:
     return run.recorded_admissions().get((parent, child))
 
 
