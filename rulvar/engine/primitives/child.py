@@ -8,7 +8,7 @@ from typing import Any
 
 from rulvar.contracts.canonical import decode_json, hash_canonical
 from rulvar.contracts.entries import JournalEntry
-from rulvar.contracts.jsonable import fragment, journal_value
+from rulvar.contracts.jsonable import fragment, journal_value, refused_at
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
 from rulvar.engine.branch import CURRENT_PLACE, Place
@@ -18,7 +18,13 @@ from rulvar.engine.failure import returned_form
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.engine.workflow import RunsAs, Workflow, takes_args
-from rulvar.errors import AdmissionRejectedError, ChildWorkflowError, ConfigError, RulvarError
+from rulvar.errors import (
+    AdmissionRejectedError,
+    ChildWorkflowError,
+    ConfigError,
+    NonSerializableValueError,
+    RulvarError,
+)
 from rulvar.kernel.admission import HARD_MAX_DEPTH, Estimate
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.ledger import Reservation
@@ -60,7 +66,10 @@ async def run_child(
         identity["args"] = plain
     else:
         identity["args"] = key  # an explicit key stands where the args stand
-    hashed = content_key(identity)
+    try:
+        hashed = content_key(identity)
+    except NonSerializableValueError as error:  # a number that no double holds
+        raise refused_at(error, f"ctx.workflow({workflow.name!r})") from None
     assert hashed is not None
     keeps_failure = scope is not None or place.attempt is not None
     if scope is None:
