@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from rulvar.kernel.ledger import ROOT
+from rulvar.kernel.scope import scopes_around
 
 __all__ = ["PastSpend"]
 
@@ -20,8 +21,7 @@ class PastSpend:
     def __init__(self, ends: Iterable[tuple[int, str, float]]) -> None:
         self._books: dict[str, tuple[list[int], list[float]]] = {}
         for seq, scope, amount in ends:
-            parts = scope.split("/") if scope else []
-            for name in (ROOT, *("/".join(parts[:length]) for length in range(1, len(parts) + 1))):
+            for name in (ROOT, *scopes_around(scope)):
                 seqs, sums = self._books.setdefault(name, ([], [0.0]))
                 seqs.append(seq)
                 sums.append(sums[-1] + amount)

@@ -20,7 +20,7 @@ from typing import Any
 from rulvar.contracts.entries import JournalEntry
 from rulvar.kernel.disposition import Disposition, disposition
 from rulvar.kernel.keys import CURRENT_HASH_VERSION
-from rulvar.kernel.scope import agent_scope
+from rulvar.kernel.scope import agent_scope, scopes_around
 
 __all__ = ["JournalIndex", "Operation", "scope_below"]
 
@@ -87,7 +87,7 @@ class JournalIndex:
         self._has_duplicates = False
         self._anywhere: dict[str, list[Operation]] | None = None  # as queues are
         self._by_scope: dict[str, list[Operation]] = {}
-        self._open_waits: list[Operation] | None = None
+        self._open_waits: dict[str, list[Operation]] | None = None
         self._by_agent: dict[tuple[str, Any], list[JournalEntry]] | None = None
         for entry in entries:
             self._add(entry)
@@ -174,17 +174,12 @@ class JournalIndex:
         if below is None:
             return ()
         if self._open_waits is None:
-            self._open_waits = [
-                wait
-                for wait in self.operations.values()
-                if wait.first.kind in _SUSPENSIONS and wait.is_open and not self.is_skipped(wait)
-            ]
-        prefix = f"{below}/"
-        return [
-            wait
-            for wait in self._open_waits
-            if wait.first.scope == below or wait.first.scope.startswith(prefix)
-        ]
+            self._open_waits = {}
+            for wait in self.operations.values():
+                if wait.first.kind in _SUSPENSIONS and wait.is_open and not self.is_skipped(wait):
+                    for scope in scopes_around(wait.first.scope):
+                        self._open_waits.setdefault(scope, []).append(wait)
+        return self._open_waits.get(below, ())
 
     def next_ordinal(self, scope: str, key: str) -> int:
         """Claim the next ordinal of a key within a scope."""
