@@ -132,14 +132,16 @@ class JournalIndex:
                 self._by_scope.setdefault(operation.first.scope, []).append(operation)
         return self._by_scope.get(scope, ())
 
-    def decisions_of(self, kind: str, agent_ref: int) -> Sequence[JournalEntry]:
+    def decisions_of(self, kind: str, agent_ref: int | None) -> Sequence[JournalEntry]:
         """Return the decisions of a kind about an agent call, in journal order."""
         if self._by_agent is None:
             self._by_agent = {}
             for name, entries in self.decisions.items():
                 for entry in entries:
-                    if isinstance(entry.value, dict) and "agentRef" in entry.value:
-                        self._by_agent.setdefault((name, entry.value["agentRef"]), []).append(entry)
+                    value = entry.value if isinstance(entry.value, dict) else {}
+                    told = value.get("agentRef", value.get("targetRef"))
+                    if isinstance(told, int):
+                        self._by_agent.setdefault((name, told), []).append(entry)
         return self._by_agent.get((kind, agent_ref), ())
 
     def disposition(self, operation: Operation) -> Disposition:

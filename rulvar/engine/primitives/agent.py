@@ -44,21 +44,24 @@ async def run_agent(run: Run, prompt: str, options: AgentOptions, site: CallSite
     full = msgspec.structs.replace(options, result="full", fallback=None)
     result: AgentResult = await _call(run, place, prompt, full, site)
     if result.status in fallback["on"]:
-        await run.decide(
-            place.scope,
-            "",
-            place.span,
-            {
-                "decisionType": "model.fallback",
-                "targetRef": result.call_ref,
-                "trigger": result.status,
-                "model": fallback["model"],
-            },
-        )
+        await _journal_fallback(run, place, result, fallback["model"])
         return await _call(
             run, place, prompt, msgspec.structs.replace(options, model=fallback["model"], fallback=None), site
         )
     return hand_over(run, place, options, result)
+
+
+async def _journal_fallback(run: Run, place: Place, result: AgentResult, model: str) -> None:
+    """Journal that another model is asked; a failure that was served from the journal has brought its decision."""
+    decision = {
+        "decisionType": "model.fallback",
+        "targetRef": result.call_ref,
+        "trigger": result.status,
+        "model": model,
+    }
+    recorded = run.index.decisions_of("model.fallback", result.call_ref)
+    if not run.strict and all(entry.value != decision for entry in recorded):
+        await run.decide(place.scope, "", place.span, decision)
 
 
 async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site: CallSite | None) -> Any:

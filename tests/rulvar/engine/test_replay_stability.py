@@ -257,3 +257,30 @@ async def test_a_child_that_was_answered_and_not_resumed_is_a_miss_of_a_strict_r
         with pytest.raises(JournalMissError):
             await replay_run(flow, journal=(engine.store, "r"))
         assert (await engine.resume("r", flow).result()).value == 1
+
+
+async def test_a_fallback_that_the_journal_holds_is_journaled_once() -> None:
+    def answer(call: Any) -> Any:
+        return "fine" if call.req.model == "backup" else fake_tool_calls(name="look", args={})
+
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        fallback = {"model": "fake:backup", "on": ["limit"]}
+        return await ctx.agent("loop", **LIMITED, memoize_outcome=True, fallback=fallback)
+
+    engine = create_test_engine(agents={"*": answer})
+    async with engine:
+        assert (await engine.run(flow, run_id="r").result()).value == "fine"
+        entries = await engine.store.load("r")
+        for dry_run in (True, False):
+            handle = engine.resume("r", flow, dry_run=dry_run)
+            assert (await handle.result()).value == "fine"
+            assert (await handle.preview()).hits == 2
+            assert [e.line for e in await engine.store.load("r")] == [e.line for e in entries]
+        decided = next(e.seq for e in entries if e.kind == "decision" and "model.fallback" in str(e.value))
+        for length in (decided, decided + 1):  # a crash before, and after the decision
+            await engine.store.append(f"cut-{length}", entries[:length])
+            outcome = await engine.resume(f"cut-{length}", flow).result()
+            assert outcome.value == "fine"
+            ends = await engine.store.load(f"cut-{length}")
+            assert [e.kind for e in ends].count("decision") == [e.kind for e in entries].count("decision")
