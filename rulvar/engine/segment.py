@@ -29,6 +29,7 @@ from rulvar.errors import (
     BudgetExceededError,
     ConfigError,
     JournalCompatibilityError,
+    JournalMissError,
     LeaseHeldError,
     OutcomeUnknownError,
     ReplayStopped,
@@ -111,6 +112,8 @@ class Segment:
         if ceiling is None and request.resumed:
             ceiling = recorded_ceiling(meta or {}, entries)
         run = Run(self._engine, request, entries, segment, self._handle._bus, store, ceiling)
+        if request.strict:
+            run.journal.refuse(JournalMissError(f"a strict replay of run {request.run_id!r} writes nothing"))
         new_meta = run_meta(self._engine, self._request, meta or {}, "running", segment + 1)
         if not request.strict:
             for name, data in request.kept.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pydantic
@@ -284,3 +285,22 @@ async def test_a_fallback_that_the_journal_holds_is_journaled_once() -> None:
             assert outcome.value == "fine"
             ends = await engine.store.load(f"cut-{length}")
             assert [e.kind for e in ends].count("decision") == [e.kind for e in entries].count("decision")
+
+
+async def test_a_dry_run_that_is_answered_while_it_moves_writes_nothing() -> None:
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        async def busy() -> None:
+            await asyncio.sleep(0.05)
+
+        return await ctx.parallel([lambda: ctx.await_external("gate"), busy])
+
+    async with Engine() as engine:
+        await engine.run(flow, run_id="r").result()
+        before = [entry.line for entry in await engine.store.load("r")]
+        dry = engine.resume("r", flow, dry_run=True)
+        await asyncio.sleep(0.01)
+        with pytest.raises(JournalMissError, match="writes nothing"):
+            await dry.resolve_external("gate", 1)
+        assert (await dry.result()).status == "suspended"
+        assert [entry.line for entry in await engine.store.load("r")] == before
