@@ -23,8 +23,10 @@ class CostReport:
     """What a run cost, in USD; nothing here is an estimate of what is still to come.
 
     Attributes:
-        total_usd: spend of the run.
+        total_usd: spend of the run's calls that have ended; an agent that waits for a human is told with its end,
+            as its tokens are. What it has spent by then is in ``ctx.budget.spent()`` and ``budget:update`` events.
         gross_usd: spend with abandoned work included.
+        abandoned_usd: spend of abandoned work.
         by_model, by_phase, by_agent_type, by_role, by_scope: the same spend by dimension.
         wire_requests: requests that went to a provider.
         usage_approx: whether a stream ended without exact token counts.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import Msg
 from rulvar.contracts.usage import Usage
+from rulvar.engine.past_spend import PastSpend
 from rulvar.errors import AdmissionRejectedError, BudgetExhaustedError
 from rulvar.kernel.admission import Estimate, estimate
 from rulvar.kernel.ledger import Denial, Ledger, Reservation, usd
@@ -90,7 +91,7 @@ class Budget:
         self._run = run
         self._defaults = run.engine.budget_defaults
         self.ceiling_usd = ceiling_usd
-        self.ledger = Ledger(ceiling_usd, run.spend.total_usd)
+        self.ledger = Ledger(ceiling_usd, run.spend.spent_usd)
         if run.spend.held_usd:
             self.ledger.hold("run", run.spend.held_usd)
         self.spawned = sum(
@@ -98,6 +99,7 @@ class Budget:
         )
         self.children: dict[str, int] = {}
         self.calls = 0
+        self._past: PastSpend | None = None
         self.denied: BudgetExhaustedError | None = None
 
     def snapshot(self) -> BudgetSnapshot:
@@ -152,7 +154,21 @@ class Budget:
 
     def open_child(self, place: Place, scope: str, share: float | None = None) -> None:
         """Open the account of a child workflow; ``share`` is the part of what is left that it gets."""
-        self.ledger.open(scope, place.account, self._defaults.child_fraction if share is None else share)
+        self.ledger.open(scope, place.account, self._fraction(share))
+
+    def reopen_child(self, place: Place, scope: str, admitted_at: int, share: float | None = None) -> None:
+        """Open the account of a child that the journal brought: what it got once is all that it gets.
+
+        Args:
+            admitted_at: seq of the decision that admitted it.
+        """
+        if self._past is None:
+            self._past = PastSpend(self._run.spend.past)
+        before, spent = self._past.of(place.account, admitted_at), self._past.of(scope)
+        self.ledger.reopen(scope, place.account, self._fraction(share), before, spent)
+
+    def _fraction(self, share: float | None) -> float:
+        return self._defaults.child_fraction if share is None else share
 
     def output_bound(
         self, reservation: Reservation, reference: str, caps: ModelCaps, messages: Sequence[Msg]
@@ -190,7 +206,7 @@ class Budget:
         """Emit the state of the run's account."""
         root = self.ledger.root
         facts = {
-            "spentUsd": self._run.spend.total_usd,
+            "spentUsd": self._run.spend.spent_usd,
             "remainingUsd": None if root.ceiling is None else usd(max(0, root.ceiling - root.spent)),
             "committedReserveUsd": usd(root.reserved),
         }
@@ -203,7 +219,7 @@ class Budget:
     def spent(self) -> Spent:
         """Return what the run has spent."""
         spend = self._run.spend
-        return Spent(usd=spend.total_usd, usage=spend.usage, agents_spawned=spend.agents)
+        return Spent(usd=spend.spent_usd, usage=spend.usage, agents_spawned=spend.agents)
 
     def remaining(self) -> Remaining:
         """Return what the run may still spend."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Accounting", "Call", "Claim", "Opened", "RunRequest"]
 
-Action = Literal["replay", "rerun", "live", "skip"]
+Action = Literal["replay", "rerun", "live", "skip", "wait"]
+"""``wait`` is only said to a strict replay: the call had not ended, and stands at open waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,7 +265,7 @@ class Engine(Registries):
             budget_usd=check_usd(budget_usd, "budget_usd"),
             deadline_ms=deadline_ms(deadline_at),
             limits=None if limits is None else UsageLimits.of(limits),
-            invalidate=tuple(invalidate),
+            invalidate=list_of(invalidate, "invalidate", "seqs"),
         )
         handle: ResumeHandle[Value] = ResumeHandle(self, run_id, EventBus(run_id, 0, self.clock))
         self._start(handle, request, known=workflow is not None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from rulvar.contracts.events import Event
 from rulvar.contracts.outcome import Outcome, Preview, RunStatus
 from rulvar.contracts.type_variables import Value
+from rulvar.engine.answers import answer_run
 from rulvar.engine.bus import EventBus
 from rulvar.engine.inspection import UnderWay, calls_under_way
 from rulvar.engine.observed import ObservedEvent, observe_bus
@@ -121,7 +122,8 @@ class RunHandle(Generic[Value]):
             return
         if self._task is not None:
             await asyncio.wait([self._task])
-        await self._engine.resolve_external(self.run_id, key, value, wf=self._workflow)
+        among = [] if run is None else [way.entry_ref for way in run.pending()]
+        await answer_run(self._engine, self.run_id, key, value, self._workflow, among)
 
     async def answer(self, key: str, value: Any = None) -> None:
         """Answer an open wait, or a wait transition of a state machine by its name."""

@@ -23,19 +23,14 @@ from rulvar.engine.budget import Budget
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import Accounting, Call, Claim, Opened, RunRequest
 from rulvar.engine.divergence import would_go_live
+from rulvar.engine.invalidation import journal_invalidation
 from rulvar.engine.journal import JournalWriter
 from rulvar.engine.lease import HeldRun
 from rulvar.engine.models import RunModels
 from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
-from rulvar.errors import (
-    ConfigError,
-    ReplayStopped,
-    RulvarError,
-    RunSuspended,
-    TransitionAborted,
-)
+from rulvar.errors import ConfigError, ReplayStopped, RulvarError, RunSuspended, TransitionAborted
 from rulvar.kernel.admission import recorded_admissions
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
@@ -90,7 +85,7 @@ class Run:
         """What the agents of the run share; see ``rulvar.agents``."""
         self.spend = Spend(self.models.price_of)
         for entry in entries:
-            self.spend.add_entry(entry)
+            self.spend.add_entry(entry, abandoned=self.index.is_abandoned(entry.ref))
             if self.observe.keeps_segments:
                 self.observe.keep(entry)
         self.budget = Budget(self, ceiling_usd)
@@ -106,7 +101,7 @@ class Run:
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
         self._thread = get_ident()
-        self._admissions: Mapping[tuple[str, str], Mapping[str, Any]] | None = None
+        self._admissions: Mapping[tuple[str, str], tuple[int, Mapping[str, Any]]] | None = None
         self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
         self.opened: dict[str, Opened] = {}
@@ -172,8 +167,8 @@ class Run:
         """Return the time that entries carry."""
         return iso_ms(self.clock.now_ms())
 
-    def recorded_admissions(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-        """Return the first verdict on each child that the journal brought, by parent scope and child scope."""
+    def recorded_admissions(self) -> Mapping[tuple[str, str], tuple[int, Mapping[str, Any]]]:
+        """Return the first verdict on each child that the journal brought, with its seq; see the kernel's."""
         if self._admissions is None:
             self._admissions = recorded_admissions(self.index.decisions.get("spawn-admission", ()))
         return self._admissions
@@ -195,7 +190,7 @@ class Run:
                 operation = index.take_anywhere(call.key)
         if operation is None:
             self.accounting.misses += 1
-            return self._not_served("live", None, place, call)
+            return self.not_served("live", None, place, call)
         if index.is_skipped(operation):
             self.accounting.skipped += 1
             self.observe.claimed(place.scope, call, "skip")
@@ -206,11 +201,18 @@ class Run:
             self.observe.claimed(place.scope, call, "replay")
             return Claim("replay", operation)
         self.accounting.reruns += 1
-        return self._not_served("rerun", operation, place, call)
+        if self.strict and index.waits_below(operation):
+            self.observe.claimed(place.scope, call, "rerun")
+            return Claim("wait", operation)
+        claim = self.not_served("rerun", operation, place, call)
+        if index.is_first_rerun(operation):
+            journal_invalidation(self, place, operation)
+        return claim
 
-    def _not_served(
+    def not_served(
         self, action: Literal["live", "rerun"], operation: Operation | None, place: Place, call: Call
     ) -> Claim:
+        """Say what to do with a call that the journal does not serve; see :meth:`claim`."""
         self.observe.claimed(place.scope, call, action)
         if not self.strict:
             if self.cancel_reason is not None and call.identity["kind"] not in _AFTER_CANCEL:
@@ -249,15 +251,15 @@ class Run:
         """Journal that an operation starts; a dangling one is taken up where it stands. Watchers see its name."""
         operation, began = claim.operation, self.clock.now_ms()
         if claim.action == "rerun" and operation is not None and operation.terminal is None:
-            first = operation.first
-            started = str(first.to_wire().get("startedAt", ""))
-            opened = Opened(first.seq, first.scope, first.key, first.ordinal, kind, first.span_id, started)
-            opened.name, opened.began_ms = name, began
-            self.opened[first.span_id] = opened
+            at, started = operation.first, str(operation.first.to_wire().get("startedAt", ""))
+            opened = Opened(at.seq, at.scope, at.key, at.ordinal, kind, at.span_id, started)
+        else:
+            ordinal = self.index.next_ordinal(place.scope, key)
+            opened = Opened(-1, place.scope, key, ordinal, kind, span, iso_ms(began))
+        opened.name, opened.began_ms = name, began
+        self.opened[opened.span] = opened
+        if opened.seq >= 0:
             return opened
-        ordinal = self.index.next_ordinal(place.scope, key)
-        opened = Opened(-1, place.scope, key, ordinal, kind, span, iso_ms(began), name=name, began_ms=began)
-        self.opened[span] = opened
         wire = {
             "scope": opened.scope,
             "key": key,
@@ -271,9 +273,8 @@ class Run:
 
         def cancelled(seq: int) -> dict[str, Any]:
             opened.seq = seq
-            return self.terminal(
-                opened, "cancelled", {"usage": ZERO_USAGE.to_wire()} if kind == "agent" else {}
-            )
+            fields = {"usage": ZERO_USAGE.to_wire()} if kind == "agent" else {}
+            return self.terminal(opened, "cancelled", fields)
 
         opened.seq = await self.journal.open(wire, cancelled)
         return opened
@@ -300,21 +301,18 @@ class Run:
 
     async def decide(self, scope: str, key: str, span: str, value: Mapping[str, Any]) -> int:
         """Journal a decision before its effect."""
-        now = self.now_iso()
-        return await self.journal.append(self._single("decision", scope, key, span, now, value))
+        return await self.journal.append(self._single("decision", scope, key, span, value))
 
     def decide_soon(self, scope: str, key: str, span: str, value: Mapping[str, Any]) -> int:
         """Journal a decision without waiting; see ``JournalWriter.append_soon``."""
-        now = self.now_iso()
-        return self.journal.append_soon(self._single("decision", scope, key, span, now, value))
+        return self.journal.append_soon(self._single("decision", scope, key, span, value))
 
     def single(self, kind: str, place: Place, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
         """Return a one-entry operation at a place."""
-        return self._single(kind, place.scope, key, place.span, self.now_iso(), value)
+        return self._single(kind, place.scope, key, place.span, value)
 
-    def _single(
-        self, kind: str, scope: str, key: str, span: str, now: str, value: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _single(self, kind: str, scope: str, key: str, span: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        now = self.now_iso()
         return {
             "scope": scope,
             "key": key,

@@ -6,9 +6,11 @@ import secrets
 from typing import TYPE_CHECKING
 
 from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.jsonable import refused_at
 from rulvar.contracts.ports.clock import iso_ms
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.engine.calls import RunRequest
+from rulvar.errors import NonSerializableValueError
 from rulvar.kernel.keys import hash_args
 
 if TYPE_CHECKING:
@@ -56,7 +58,10 @@ def run_meta(
             plain = decode_json(request.args_json)
             if engine.salt_args:
                 fresh["argsSalt"] = secrets.token_hex(16)
-            fresh["argsHash"] = hash_args(plain, fresh.get("argsSalt"))
+            try:
+                fresh["argsHash"] = hash_args(plain, fresh.get("argsSalt"))
+            except NonSerializableValueError as error:  # a number that no double holds
+                raise refused_at(error, f"run of {request.workflow.name!r}: args") from None
         fresh["genesis"] = engine.mint_id()
         fresh["execKeyDerivation"] = 2
         fresh["workflowName"] = request.workflow.name

@@ -20,6 +20,7 @@ from rulvar.engine.control import unwrapped
 from rulvar.engine.failure import describe_raised, returned_form
 from rulvar.engine.handle import RunHandle
 from rulvar.engine.interruptions import count_interruptions
+from rulvar.engine.invalidation import check_invalidated
 from rulvar.engine.lease import HeldRun
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.primitives.step import wire_error
@@ -30,6 +31,7 @@ from rulvar.errors import (
     BudgetExceededError,
     ConfigError,
     JournalCompatibilityError,
+    JournalMissError,
     LeaseHeldError,
     OutcomeUnknownError,
     ReplayStopped,
@@ -100,6 +102,7 @@ class Segment:
             if meta is None and not entries:
                 raise run_not_found(request.run_id)
             check_versions(request.run_id, entries)
+            check_invalidated(request.run_id, request.invalidate, entries)
             meta = meta or {}
             request = self._request = replace(self._check_resume(meta), trace=bool(meta.get("trace")))
             if not request.strict:
@@ -111,6 +114,8 @@ class Segment:
         if ceiling is None and request.resumed:
             ceiling = recorded_ceiling(meta or {}, entries)
         run = Run(self._engine, request, entries, segment, self._handle._bus, store, ceiling)
+        if request.strict:
+            run.journal.refuse(JournalMissError(f"a strict replay of run {request.run_id!r} writes nothing"))
         before = meta or {}
         broken_off = await count_interruptions(request.run_id, before, entries, store.transcripts)
         new_meta = run_meta(self._engine, self._request, before, "running", segment + 1, broken_off)
@@ -157,7 +162,7 @@ class Segment:
 
     def _check_args_hash(self, meta: Mapping[str, Any], request: RunRequest) -> None:
         recorded = meta.get("argsHash")
-        if recorded is None:
+        if recorded is None and (request.args_json is None or meta.get("argsProvided") is not False):
             return
         plain = None if request.args_json is None else decode_json(request.args_json)
         salt = meta.get("argsSalt")
@@ -183,7 +188,7 @@ class Segment:
                 await self._held.save_meta(
                     run.run_id, run_meta(self._engine, self._request, meta, "error", meta["segments"])
                 )
-            return self._ended(run, outcome)
+            return self._ended(run, meta, outcome)
         if request.resumed and request.budget_usd is not None and not request.strict:
             await self._journal_ceiling(run, request.budget_usd)
         if request.scope is not None and not request.resumed:
@@ -191,7 +196,7 @@ class Segment:
         status, value, error = await self._body(run, args)
         outcome = self._outcome(run, status, value, error)
         outcome = await self._settle(run, meta, outcome)
-        self._ended(run, outcome)
+        self._ended(run, meta, outcome)
         if self._passed_on is not None:
             raise self._passed_on
         return outcome
@@ -317,7 +322,7 @@ class Segment:
                 meta["runId"], {name: value for name, value in meta.items() if name != "interrupted"}
             )
 
-    def _ended(self, run: Run, outcome: Outcome) -> Outcome:
+    def _ended(self, run: Run, meta: Mapping[str, Any], outcome: Outcome) -> Outcome:
         cost = outcome.cost
         facts: dict[str, Any] = {"status": outcome.status, "totalUsd": cost.total_usd}
         if cost.usage_approx:
@@ -336,6 +341,8 @@ class Segment:
             "agentsSpawned": run.budget.spawned,
             "wireRequests": cost.wire_requests,
         }
+        if "configFingerprint" in meta:
+            facts["envelope"]["configFingerprint"] = meta["configFingerprint"]
         if outcome.error is not None:
             facts["envelope"]["error"] = outcome.error.to_wire()
         run.bus.emit("run:end", run.root.span, None, facts)

@@ -1,4 +1,8 @@
-"""Spend of a run: a fold over its terminal agent entries and the receipts of its tool calls."""
+"""Spend of a run: a fold over its terminal agent entries and the receipts of its tool calls.
+
+What a run reports folds ends only, so that a replay of its journal reports the same. What counts against its
+ceiling is more: exchanges of agents that are under way, and of work that was abandoned, are paid for too.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +32,11 @@ class Spend:
         self._pricing = pricing
         self.usage = ZERO_USAGE
         self._ended_usd = 0.0
+        self._abandoned_usd = 0.0
         self._tool_micros = 0
         self.held_usd = 0.0
+        self.past: list[tuple[int, str, float]] = []
+        """Seq, scope and cost of the ends that the journal brought; see ``PastSpend``."""
         self.agents = 0
         self._under_way: dict[int, float] = {}
         self._under_way_usd = 0.0
@@ -45,19 +52,25 @@ class Spend:
         }
 
     @property
-    def total_usd(self) -> float:
-        """What was spent, agents that have not ended included.
+    def spent_usd(self) -> float:
+        """What counts against the ceiling: agents that have not ended, and abandoned work, included.
 
         Their exchanges are kept apart: taken in and out of one sum they would leave it a last bit away from what a
         replay, which sees ends only, adds up.
         """
-        return self._ended_usd + usd(self._tool_micros) + self._under_way_usd
+        return self._reported_usd + self._under_way_usd + self._abandoned_usd
 
-    def add_entry(self, entry: JournalEntry) -> None:
+    @property
+    def _reported_usd(self) -> float:
+        return self._ended_usd + usd(self._tool_micros)
+
+    def add_entry(self, entry: JournalEntry, *, abandoned: bool = False) -> None:
         """Count a terminal entry of an agent or a tool call that a journal holds."""
         if entry.kind == "agent":
             if entry.ref is not None:
-                self.add(entry.to_wire())
+                cost = self.add(entry.to_wire(), abandoned=abandoned)
+                if cost:
+                    self.past.append((entry.seq, entry.scope, cost))
         elif entry.kind in ("step", "decision") and b'"receipt"' in entry.line:
             receipt = _receipt(entry)
             if isinstance(receipt, dict):
@@ -68,6 +81,8 @@ class Spend:
                         data={"seq": entry.seq, "field": "receipt"},
                     )
                 self.add_tool(spent, held, entry.scope)
+                if spent:
+                    self.past.append((entry.seq, entry.scope, usd(spent)))
 
     def add_exchange(self, agent_ref: int, cost_usd: float | None) -> None:
         """Count an exchange of an agent that has not ended; its terminal entry takes the place of them all."""
@@ -94,8 +109,12 @@ class Spend:
             if not scope or name == scope or name.startswith(inside)
         )
 
-    def add(self, wire: Mapping[str, Any]) -> float | None:
-        """Count one terminal entry and return its cost in USD, None when its model has no price."""
+    def add(self, wire: Mapping[str, Any], *, abandoned: bool = False) -> float | None:
+        """Count one terminal entry and return its cost in USD, None when its model has no price.
+
+        Args:
+            abandoned: whether an abandon entry covers it: its money is told apart from the run's.
+        """
         usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else ZERO_USAGE
         reference = str(wire.get("servedBy", ""))
         cost = self.price(reference, usage)
@@ -108,6 +127,9 @@ class Spend:
         self._wire_requests += len(calls) if isinstance(calls, list) else 0
         self._approximate = self._approximate or bool(wire.get("usageApprox"))
         amount = cost or 0.0
+        if abandoned:
+            self._abandoned_usd += amount
+            return cost
         self._ended_usd += amount
         if cost is None and (usage.input_tokens or usage.output_tokens):
             self._unpriced[reference] = None
@@ -130,8 +152,9 @@ class Spend:
     def report(self) -> CostReport:
         """Return the cost report so far."""
         return CostReport(
-            total_usd=self.total_usd,
-            gross_usd=self.total_usd,
+            total_usd=self._reported_usd,
+            gross_usd=self._reported_usd + self._abandoned_usd,
+            abandoned_usd=self._abandoned_usd,
             by_model=dict(self._by["model"]),
             by_phase=dict(self._by["phase"]),
             by_agent_type=dict(self._by["agent_type"]),

@@ -133,14 +133,19 @@ _RANGES = {
 }
 
 
-def recorded_admissions(decisions: Iterable[JournalEntry]) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """Return the verdicts on children that a journal holds, by the scopes of parent and child; the first one stands."""
-    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+def recorded_admissions(
+    decisions: Iterable[JournalEntry],
+) -> dict[tuple[str, str], tuple[int, Mapping[str, Any]]]:
+    """Return the seqs and verdicts of the admissions that a journal holds, by the scopes of parent and child.
+
+    The first one stands.
+    """
+    found: dict[tuple[str, str], tuple[int, Mapping[str, Any]]] = {}
     for entry in decisions:
         value = entry.value
         child = value.get("childScope") if isinstance(value, Mapping) else None
         decision = value.get("decision") if isinstance(value, Mapping) else None
         verdict = decision.get("verdict") if isinstance(decision, Mapping) else None
         if isinstance(child, str) and isinstance(verdict, Mapping):
-            found.setdefault((entry.scope, child), verdict)
+            found.setdefault((entry.scope, child), (entry.seq, verdict))
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-__all__ = ["MICRO", "Account", "Denial", "Ledger", "Reservation", "micro_usd", "usd"]
+__all__ = ["MICRO", "ROOT", "Account", "Denial", "Ledger", "Reservation", "micro_usd", "usd"]
 
 MICRO = 1_000_000
 ROOT = "run"
@@ -118,6 +118,21 @@ class Ledger:
         account = self._accounts.get(name)
         if account is None:
             account = self._accounts[name] = Account(name, above, ceiling, spent=spent)
+        return account
+
+    def reopen(self, name: str, parent: str, fraction: float, before_usd: float, spent_usd: float) -> Account:
+        """Open a child account that an earlier segment had opened, with the ceiling that it had then.
+
+        Args:
+            before_usd: what its parent had spent when it was opened.
+            spent_usd: what it has spent since, which its parent has booked already.
+        """
+        above = self._accounts[parent]
+        left = None if above.ceiling is None else max(0, above.ceiling - micro_usd(before_usd))
+        ceiling = None if left is None else int(left * fraction)
+        account = self._accounts.get(name)
+        if account is None:
+            account = self._accounts[name] = Account(name, above, ceiling, spent=micro_usd(spent_usd))
         return account
 
     def reserve(self, name: str, amount_usd: float) -> Reservation | Denial:

@@ -19,8 +19,10 @@ from typing import Any
 
 from rulvar.contracts.entries import JournalEntry
 from rulvar.kernel.disposition import Disposition, disposition
+from rulvar.kernel.keys import CURRENT_HASH_VERSION
+from rulvar.kernel.scope import agent_scope, scopes_around
 
-__all__ = ["JournalIndex", "Operation"]
+__all__ = ["JournalIndex", "Operation", "scope_below"]
 
 MATCHED_KINDS = frozenset({"agent", "step", "child", "rand", "external", "approval"})
 _TWO_PHASE = frozenset({"agent", "step", "child"})
@@ -79,17 +81,20 @@ class JournalIndex:
         self.abandoned: list[JournalEntry] = []
         self.closed_waits: dict[int, JournalEntry] = {}
         self._invalidate = frozenset(invalidate)
+        self._dismissed: set[int] = set()  # what an earlier resume was asked to run again
         self._queues: dict[tuple[str, str], list[Operation]] = {}  # the next one comes last
         self._shared: set[tuple[str, str]] = set()
         self._has_duplicates = False
         self._anywhere: dict[str, list[Operation]] | None = None  # as queues are
         self._by_scope: dict[str, list[Operation]] = {}
+        self._open_waits: dict[str, list[Operation]] | None = None
         self._by_agent: dict[tuple[str, Any], list[JournalEntry]] | None = None
         for entry in entries:
             self._add(entry)
         if self.settle is not None:
             is_last = self.settle.entry is entries[-1]
             self.settle = SettleMark(self.settle.entry, self.settle.run_status, is_last)
+        self._invalidate |= self._dismissed
         self._skipped = self._fold_abandons()
         self._queue()
 
@@ -127,21 +132,34 @@ class JournalIndex:
                 self._by_scope.setdefault(operation.first.scope, []).append(operation)
         return self._by_scope.get(scope, ())
 
-    def decisions_of(self, kind: str, agent_ref: int) -> Sequence[JournalEntry]:
+    def decisions_of(self, kind: str, agent_ref: int | None) -> Sequence[JournalEntry]:
         """Return the decisions of a kind about an agent call, in journal order."""
         if self._by_agent is None:
             self._by_agent = {}
             for name, entries in self.decisions.items():
                 for entry in entries:
-                    if isinstance(entry.value, dict) and "agentRef" in entry.value:
-                        self._by_agent.setdefault((name, entry.value["agentRef"]), []).append(entry)
+                    value = entry.value if isinstance(entry.value, dict) else {}
+                    told = value.get("agentRef", value.get("targetRef"))
+                    if isinstance(told, int):
+                        self._by_agent.setdefault((name, told), []).append(entry)
         return self._by_agent.get((kind, agent_ref), ())
 
     def disposition(self, operation: Operation) -> Disposition:
         """Return what to do with a matched operation; see the table in ``kernel.disposition``."""
         entry = operation.first if operation.terminal is None else operation.terminal
+        invalidated = operation.first.seq in self._invalidate or entry.seq in self._invalidate
+        return self._by_table(operation, invalidated=invalidated)
+
+    def is_first_rerun(self, operation: Operation) -> bool:
+        """Whether only the resume at hand runs an operation again; unless that is journaled, a later one serves it."""
+        if not self._invalidate or operation.first.seq in self._dismissed:
+            return False
+        return self._by_table(operation, invalidated=False) is Disposition.REPLAY
+
+    def _by_table(self, operation: Operation, *, invalidated: bool) -> Disposition:
+        entry = operation.first if operation.terminal is None else operation.terminal
         status = "running" if operation.terminal is None else entry.status
-        if status == "ok" and not self._invalidate:
+        if status == "ok" and not invalidated:
             return Disposition.REPLAY  # the commonest row of every version's table
         return disposition(
             status,
@@ -149,8 +167,21 @@ class JournalIndex:
             memoized=operation.first.memoize_outcome or entry.memoize_outcome,
             run_settled_ok=self.settled_ok,
             error=entry.to_wire().get("error") if status == "error" else None,
-            invalidated=operation.first.seq in self._invalidate or entry.seq in self._invalidate,
+            invalidated=invalidated,
         )
+
+    def waits_below(self, operation: Operation) -> Sequence[Operation]:
+        """Return the open waits in the scope of an operation that dangles, in journal order."""
+        below = None if operation.terminal is not None else scope_below(operation)
+        if below is None:
+            return ()
+        if self._open_waits is None:
+            self._open_waits = {}
+            for wait in self.operations.values():
+                if wait.first.kind in _SUSPENSIONS and wait.is_open and not self.is_skipped(wait):
+                    for scope in scopes_around(wait.first.scope):
+                        self._open_waits.setdefault(scope, []).append(wait)
+        return self._open_waits.get(below, ())
 
     def next_ordinal(self, scope: str, key: str) -> int:
         """Claim the next ordinal of a key within a scope."""
@@ -161,7 +192,11 @@ class JournalIndex:
 
     def is_skipped(self, operation: Operation) -> bool:
         """Whether an abandon entry covers the operation."""
-        return operation.first.seq in self._skipped
+        return self.is_abandoned(operation.first.seq)
+
+    def is_abandoned(self, seq: int | None) -> bool:
+        """Whether an abandon entry covers the operation that began with an entry."""
+        return seq in self._skipped
 
     def orphans(self, consumed_scopes: Iterable[str] = ()) -> list[Operation]:
         """Return the open operations that no call took, in journal order.
@@ -217,7 +252,7 @@ class JournalIndex:
 
     def _count(self, entry: JournalEntry) -> tuple[str, str]:
         place = (entry.scope, entry.key)
-        if self.ordinals.get(place, 0) <= entry.ordinal:
+        if entry.hash_version == CURRENT_HASH_VERSION and self.ordinals.get(place, 0) <= entry.ordinal:
             self.ordinals[place] = entry.ordinal + 1
         return place
 
@@ -231,6 +266,8 @@ class JournalIndex:
         kind = value.get("decisionType")
         if kind == "run_settle":
             self.settle = SettleMark(entry, str(value.get("runStatus")), is_last=False)
+        elif kind == "invalidation" and isinstance(value.get("target"), int):
+            self._dismissed.add(value["target"])
         elif isinstance(kind, str):
             self.decisions.setdefault(kind, []).append(entry)
 
@@ -250,7 +287,7 @@ class JournalIndex:
             if not isinstance(target, int) or target not in self.operations:
                 continue
             covered.add(target)
-            below = self._scope_below(self.operations[target])
+            below = scope_below(self.operations[target])
             if below is not None:
                 prefix = f"{below}/"
                 covered.update(
@@ -259,17 +296,6 @@ class JournalIndex:
                     if operation.first.scope == below or operation.first.scope.startswith(prefix)
                 )
         return frozenset(covered)
-
-    @staticmethod
-    def _scope_below(operation: Operation) -> str | None:
-        first = operation.first
-        if first.kind == "child":
-            value = first.value
-            scope = value.get("childScope") if isinstance(value, dict) else None
-            return scope if isinstance(scope, str) else None
-        if first.kind == "agent":
-            return f"{first.scope}/agent:{first.seq}" if first.scope else f"agent:{first.seq}"
-        return None
 
     def _queue(self) -> None:
         """Put each repetition in the place of what it repeats, and the queues in the order of taking."""
@@ -320,6 +346,16 @@ def _next(queue: list[Operation] | None) -> Operation | None:
             operation.consumed = True
             return operation
     return None
+
+
+def scope_below(operation: Operation) -> str | None:
+    """Return the scope of what happens inside an operation, or None when nothing can."""
+    first = operation.first
+    if first.kind == "child":
+        value = first.value
+        scope = value.get("childScope") if isinstance(value, dict) else None
+        return scope if isinstance(scope, str) else None
+    return agent_scope(first.scope, first.seq) if first.kind in ("agent", "step") else None
 
 
 def segment_of(entry: JournalEntry) -> int:

@@ -23,6 +23,7 @@ __all__ = [
     "parse_scope",
     "pipeline_scope",
     "plan_node_scope",
+    "scopes_around",
     "workflow_scope",
 ]
 
@@ -99,6 +100,12 @@ def agent_scope(parent: str, seq: int) -> str:
 def plan_node_scope(node_id: str) -> str:
     """Return the scope of a plan's node."""
     return f"plan/{node_id}"
+
+
+def scopes_around(path: str) -> list[str]:
+    """Return a scope and those that it stands in, outermost first; the body's is left out."""
+    parts = path.split("/") if path else []
+    return ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
 
 
 def parse_scope(path: str) -> tuple[ScopeSegment, ...]:

@@ -96,7 +96,7 @@ class AgentResult(Generic[Value]):
     """What one agent call came to, for ``result="full"``.
 
     Attributes:
-        status: ok, error, limit or cancelled.
+        status: ok, error, limit or cancelled; skipped where the journal says that the call was abandoned.
         output: the answer; None unless status is ok.
         error: the failure, with its kind in ``error.data["kind"]``.
         usage: tokens of all turns.
@@ -106,7 +106,7 @@ class AgentResult(Generic[Value]):
         call_ref: seq of the entry that began the call.
     """
 
-    status: Literal["ok", "error", "limit", "cancelled"]
+    status: Literal["ok", "error", "limit", "cancelled", "skipped"]
     output: Value | None = None
     error: WireError | None = None
     usage: Usage = ZERO_USAGE

@@ -9,14 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenario_language import (
-    ScenarioWorkflow,
-    ScriptedAgents,
-    answer_approvals,
-    run_options,
-    scenario_engine,
-    scenario_tools,
-)
+from scenario_facts import chance_in_identities, has_text, holds_own_texts, loses_defaults, scenario_named
+from scenario_language import check_words
+from scenario_segments import run_segments
 
 from rulvar.stores import InMemoryStore
 
@@ -31,7 +26,7 @@ VOLATILE = {
     "targetRef",
     "toolCallId",
 }
-VOLATILE |= {"logicalTaskId", "message"}
+VOLATILE |= {"logicalTaskId"}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -45,43 +40,37 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 async def test_every_segment_emits_the_recorded_events(
     recorded: Mapping[str, Any], load_vectors: Any
 ) -> None:
+    check_words("a recorded run", recorded, {"name", "segments"})
     scenarios = load_vectors("journals/scenarios.json")
-    scenario = next(item for item in scenarios["scenarios"] if item["name"] == recorded["name"])
-    store, tools = InMemoryStore(), scenario_tools(scenario)
-    workflow = ScenarioWorkflow(scenario, tools).build(scenario["wf"])
-    agents = ScriptedAgents(scenario)
-    for number, (segment, expected) in enumerate(
-        zip(scenario["segments"], recorded["segments"], strict=True)
-    ):
-        engine, _ = scenario_engine(scenario, store, agents, scenarios["routing"])
-        async with engine:
-            args = scenario.get("args")
-            if segment["kind"] == "run":
-                handle: Any = engine.run(workflow, args, run_id=scenario["name"], **run_options(scenario))
-            else:
-                handle = engine.resume(scenario["name"], workflow, args=args)
-            answer_approvals(handle, segment.get("approvals", []))
-            await handle.result()
-            for key, value in segment.get("resolve_after", {}).items():
-                await handle.resolve_external(key, value)
-        seen = [event.to_wire() for event in handle.events_seen()]
+    scenario = scenario_named(scenarios, recorded["name"])
+    if loses_defaults(scenario):
+        pytest.skip("here workflow-level defaults also hold inside branches and stages")
+    ran = await run_segments(scenario, scenarios["routing"], InMemoryStore())
+    for number, (ours, expected) in enumerate(zip(ran, recorded["segments"], strict=True)):
+        seen = ours.events
         assert [event["seq"] for event in seen] == list(range(number << 32, (number << 32) + len(seen)))
-        own_texts = recorded["name"] == "schema-retry"
-        assert by_span(seen, own_texts) == by_span(expected, own_texts)
+        assert by_span(scenario, seen) == by_span(scenario, expected)
 
 
-def by_span(events: list[Mapping[str, Any]], own_texts: bool) -> list[Any]:
+def by_span(scenario: Mapping[str, Any], events: list[Mapping[str, Any]]) -> list[Any]:
     """Events of each span in order; spans are told apart by what happens in them."""
+    dropped = VOLATILE | ({"usage"} if holds_own_texts(scenario) or chance_in_identities(scenario) else set())
+    if chance_in_identities(scenario):
+        dropped |= {"key", "msg", "data"}
     spans: dict[str, list[Any]] = defaultdict(list)
     for event in events:
         if event["type"] in ("budget:update",):
             continue  # how often it is told depends on how branches interleave
-        spans[event["spanId"]].append(normal(event, own_texts))
+        spans[event["spanId"]].append(normal(scenario, event, dropped))
     return sorted(spans.values(), key=lambda span: json.dumps(span, sort_keys=True))
 
 
-def normal(value: Any, own_texts: bool) -> Any:
+def normal(scenario: Mapping[str, Any], value: Any, dropped: set[str]) -> Any:
+    """What an event says: of messages those that the scenario itself wrote."""
     if isinstance(value, Mapping):
-        dropped = VOLATILE | ({"usage"} if own_texts else set())
-        return {key: normal(item, own_texts) for key, item in value.items() if key not in dropped}
-    return value
+        return {
+            key: normal(scenario, item, dropped)
+            for key, item in value.items()
+            if key not in dropped and (key != "message" or has_text(scenario, item))
+        }
+    return [normal(scenario, item, dropped) for item in value] if isinstance(value, list) else value

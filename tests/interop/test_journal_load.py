@@ -1,16 +1,33 @@
 """Odd journal files load, are repaired and are refused as the original does."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scenario_language import ScenarioWorkflow, ScriptedAgents, scenario_engine, scenario_tools
+from scenario_facts import scenario_named
+from scenario_language import ScenarioWorkflow, ScriptedAgents, check_words, scenario_engine, scenario_tools
 
 from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.entries import JournalEntry, decode_entry
 from rulvar.contracts.ids import check_run_id
-from rulvar.errors import ConfigError, JournalCompatibilityError, JournalOrderViolation
+from rulvar.errors import ConfigError, JournalCompatibilityError, JournalOrderViolation, RulvarError
 from rulvar.stores import JsonlFileStore
+
+VECTORS = Path(__file__).parent / "vectors" / "journals"
+"""The files of the version window hold one scenario's run, whichever set of vectors they come from."""
+
+
+LOAD_FIELDS = {"name", "file", "repairOnLoad", "loaded", "file_after_load", "file_after_append", "error"}
+
+
+def check_refusal(error: RulvarError, expected: Mapping[str, Any]) -> None:
+    """A refusal is of the recorded class and code, and names what the recorded one names."""
+    check_words("a refusal", expected, {"class", "code", "line", "names"})
+    assert (type(error).__name__, error.code) == (expected["class"], expected["code"])
+    named = [*expected.get("names", ()), *([f"line {expected['line']}"] if "line" in expected else [])]
+    assert [name for name in named if name not in str(error)] == []
 
 
 async def test_every_odd_file_loads_and_is_repaired_as_recorded(load_vectors: Any, tmp_path: Path) -> None:
@@ -20,9 +37,11 @@ async def test_every_odd_file_loads_and_is_repaired_as_recorded(load_vectors: An
         path.parent.mkdir()
         before = case["file"].encode("utf-8")
         path.write_bytes(before)
+        check_words("a case of loading", case, LOAD_FIELDS)
         if "error" in case:
-            with pytest.raises(JournalOrderViolation, match=r"r\.jsonl, line \d"):
+            with pytest.raises(JournalOrderViolation, match=r"r\.jsonl, line \d") as refused:
                 await store.load("r")
+            check_refusal(refused.value, case["error"])
             assert path.read_bytes() == before
             continue
         entries = await store.load("r")
@@ -36,18 +55,20 @@ async def test_every_odd_file_loads_and_is_repaired_as_recorded(load_vectors: An
 
 
 async def test_appends_are_guarded_as_recorded(load_vectors: Any, tmp_path: Path) -> None:
-    for case in load_vectors("journal_load.json")["append"]:
-        directory = tmp_path / case["name"].replace(" ", "-")
+    for number, case in enumerate(load_vectors("journal_load.json")["append"]):
+        directory = tmp_path / str(number)
         results = iter(case["results"])
         for seqs in case["instances"]:
             store = JsonlFileStore(directory)
             for seq in seqs:
                 entry = decode_entry(encode_json({"seq": seq, "k": 1}))
-                if next(results) == "ok":
+                expected = next(results)
+                if expected == "ok":
                     await store.append("r", [entry])
                 else:
-                    with pytest.raises(JournalOrderViolation):
+                    with pytest.raises(JournalOrderViolation) as refused:
                         await store.append("r", [entry])
+                    check_refusal(refused.value, expected)
             store.close()
         assert (directory / "r.jsonl").read_text() == case["file"]
 
@@ -78,8 +99,7 @@ def test_an_entry_passes_unknown_fields_through_byte_for_byte() -> None:
 async def test_journals_of_other_versions_resume_or_are_refused_as_recorded(
     load_vectors: Any, tmp_path: Path
 ) -> None:
-    scenarios = load_vectors("journals/scenarios.json")["scenarios"]
-    scenario = next(item for item in scenarios if item["name"] == "seq-agents")
+    scenario = scenario_named(json.loads((VECTORS / "scenarios.json").read_text("utf-8")), "seq-agents")
     for number, case in enumerate(load_vectors("journal_load.json")["version_window"]):
         path = tmp_path / str(number) / "seq-agents.jsonl"
         path.parent.mkdir()

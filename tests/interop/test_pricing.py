@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from scenario_language import check_words
+
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.usage import Usage
 from rulvar.runtime.pricing import affordable_output_tokens, price_components, price_usd
@@ -14,8 +16,13 @@ NAMES = {
 }
 
 
+FIELDS = {"group", "pricing", "usage", "usd", "components", "remainingUsd", "estimatedInputTokens", "tokens"}
+
+
 def test_every_usage_costs_what_is_recorded(load_vectors: Any) -> None:
     for case in load_vectors("pricing.json")["cases"]:
+        check_words("a case of pricing", case, FIELDS)
+        assert ("usage" in case) != ("tokens" in case), case
         if "usage" not in case:
             continue
         pricing, usage = ModelPricing.from_wire(case["pricing"]), Usage.from_wire(case["usage"])
@@ -23,6 +30,17 @@ def test_every_usage_costs_what_is_recorded(load_vectors: Any) -> None:
         components = price_components(pricing, usage)
         for name, expected in (case.get("components") or {}).items():
             assert getattr(components, NAMES[name]) == expected["usd"], case
+            assert parts_of(usage)[name] == expected["tokens"], case
+
+
+def parts_of(usage: Usage) -> dict[str, int]:
+    """Return the tokens that each component is the cost of."""
+    return {
+        "input": usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens,
+        "output": usage.output_tokens,
+        "cachedInput": usage.cache_read_tokens,
+        "cacheWrite": usage.cache_write_tokens,
+    }
 
 
 def test_the_rest_of_a_budget_buys_the_recorded_output(load_vectors: Any) -> None:

@@ -1,8 +1,20 @@
 """Command lines are split and judged as upstream does."""
 
 import pytest
+from scenario_language import check_words
 
 from rulvar.tools.shell import judge_command, lex_shell, match_argv
+
+FIELDS = {
+    "shell": {"group", "command", "segments", "verdict"},
+    "argv": {"group", "pattern", "argv", "match"},
+}
+
+
+def test_every_case_is_of_a_kind_that_is_checked_here(load_vectors):
+    for case in load_vectors("shell_matcher.json")["cases"]:
+        check_words("the kinds of cases", {case["group"]: case}, FIELDS)
+        check_words("a case of the shell", case, FIELDS[case["group"]])
 
 
 def test_command_lines_split_into_the_recorded_segments_and_get_the_recorded_verdict(load_vectors):
@@ -22,7 +34,8 @@ def test_command_lines_split_into_the_recorded_segments_and_get_the_recorded_ver
 def test_argv_patterns_match_as_recorded(load_vectors):
     cases = [case for case in load_vectors("shell_matcher.json")["cases"] if case["group"] == "argv"]
     wrong = [case for case in cases if match_argv(case["pattern"], case["argv"]) is not case["match"]]
-    assert cases
+    if not cases:
+        pytest.skip("no argv pattern is in this set of vectors")
     assert not wrong
 
 

@@ -2,13 +2,25 @@
 
 from typing import Any
 
+from scenario_language import check_words
+
 from rulvar.contracts.messages import ToolCallPart
 from rulvar.runtime.structured import extract_candidate, is_strict_compatible, select_tier
 
+FIELDS = {
+    "tier": {"group", "schema", "strict_compatible", "tier_for_native", "tier_for_forced", "tier_for_prompt"},
+    "extract": {"group", "tier", "text", "result"},
+}
 CALLS = [
     ToolCallPart(id="a", name="other", args={"from": "other"}),
     ToolCallPart(id="b", name="emit_result", args={"from": "tool"}),
 ]
+
+
+def test_every_case_is_of_a_kind_that_is_checked_here(load_vectors: Any) -> None:
+    for case in load_vectors("structured_output.json")["cases"]:
+        check_words("the kinds of cases", {case["group"]: case}, FIELDS)
+        check_words("a case of structured output", case, FIELDS[case["group"]])
 
 
 def test_every_schema_selects_the_recorded_tier(load_vectors: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rulvar import Ctx, Engine, ModelPricing, Tool, Workflow, define_workflow, tool
@@ -37,6 +37,84 @@ LIMITS = {
     "maxToolCalls": "max_tool_calls",
     "maxOutputTokensPerTurn": "max_output_tokens_per_turn",
 }
+RUN_OPTIONS = {
+    "budgetUsd": "budget_usd",
+    "configFingerprint": "config_fingerprint",
+    "name": "name",
+    "tags": "tags",
+    "scope": "scope",
+}
+DEFAULTS = {"maxDepth": "max_depth", "flatReserveUsd": "flat_reserve_usd"}
+PROFILE_OPTIONS = {
+    "model": "model",
+    "effort": "effort",
+    "system": "system",
+    "description": "description",
+    "schema": "schema",
+    "routing": "routing",
+    "fallback": "fallback",
+    "estCost": "est_cost",
+}
+CAPS = {
+    "structuredOutput": "structured_output",
+    "supportsTemperature": "supports_temperature",
+    "supportsParallelTools": "supports_parallel_tools",
+    "reasoningEfforts": "reasoning_efforts",
+    "contextWindow": "context_window",
+    "maxOutputTokens": "max_output_tokens",
+    "minOutputTokensPerTurn": "min_output_tokens_per_turn",
+    "promptCaching": "prompt_caching",
+    "pricing": "pricing",
+}
+OPS: dict[str, set[str]] = {
+    "agent": {"opts", "full_fields"},
+    "step": {"deps", "key", "value", "value_nan", "value_undefined", "throws", "delay_ms"},
+    "parallel": {"settle", "abortSiblings"},
+    "pipeline": {"stages", "onItemError"},
+    "workflow": {"args", "key"},
+    "now": set(),
+    "random": set(),
+    "uuid": set(),
+    "awaitExternal": {"opts"},
+    "phase": {"body"},
+    "log": {"msg", "data"},
+    "brief": set(),
+    "try": {"catch"},
+    "if": {"then", "else"},
+    "repeat": {"body"},
+    "budget": set(),
+    "sleep": set(),
+    "throw": set(),
+    "return": set(),
+}
+"""Every operation of the language, and the fields that it may have beside its own name and ``as``."""
+
+AGENT_FIELDS = {*AGENT_OPTIONS, "tools", "limits", "retry", "model", "fallback"}
+REPLIES = {"text", "value", "tool_calls", "wire_error", "throw", "hang", "delay_ms"}
+TOOL_FIELDS = {"behavior", "description", "needsApproval", "parameters", "risk", "version"}
+WORKFLOW_FIELDS = {"name", "body", "args_schema", "model", "effort", "routing"}
+SCENARIO_FIELDS = {
+    "name",
+    "what",
+    "args",
+    "args_schema",
+    "agents",
+    "tools",
+    "profiles",
+    "caps",
+    "wf",
+    "segments",
+}
+SCENARIO_FIELDS |= {
+    "budgetDefaults",
+    "run_opts",
+    "approvals",
+    "externals",
+    "cancel_after_ms",
+    "strict_replay",
+}
+SCENARIO_FIELDS |= {"adapter_calls", "files", "entry_summary", "entries"}
+SEGMENT_FIELDS = {"kind", "approvals", "externals", "resolve_after", "live_calls", "outcome"}
 BACKOFF = {"initialMs": "initial_ms", "factor": "factor", "maxMs": "max_ms", "jitter": "jitter"}
 NAMES = {"RuntimeError": "Error", "Exception": "Error"}
 
@@ -76,6 +154,83 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
+class UnknownWord(AssertionError):
+    """A scenario says something that this reading of the language does not know."""
+
+
+def check_words(where: str, found: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse fields that nothing here reads: what they ask for would silently not happen.
+
+    Raises:
+        UnknownWord: names the place, the field and what is known there.
+    """
+    for name in found:
+        if name not in known:
+            raise UnknownWord(f"{where}: unknown field {name!r}; known are {', '.join(sorted(known))}")
+
+
+def op_name(op: Mapping[str, Any]) -> str:
+    """Return which operation an object is; ``as`` and its other fields are known.
+
+    Raises:
+        UnknownWord: no operation of the language, or a field that it does not have.
+    """
+    name = next((word for word in op if word in OPS), None)
+    if name is None:
+        raise UnknownWord(f"unknown operation {json.dumps(op)[:200]}; known are {', '.join(sorted(OPS))}")
+    check_words(f"operation {name!r}", op, {name, "as", *OPS[name]})
+    return name
+
+
+def check_scenario(scenario: Mapping[str, Any]) -> None:
+    """Refuse a scenario that says what nothing here reads.
+
+    Raises:
+        UnknownWord: names the place and the word.
+    """
+    where = f"scenario {scenario['name']!r}"
+    check_words(where, scenario, SCENARIO_FIELDS)
+    check_definition(where, scenario["wf"])
+    check_words(f"{where}: run_opts", scenario.get("run_opts", {}), RUN_OPTIONS)
+    check_words(f"{where}: budgetDefaults", scenario.get("budgetDefaults", {}), DEFAULTS)
+    check_words(f"{where}: caps", scenario.get("caps") or {}, CAPS)
+    for name, facts in (scenario.get("tools") or {}).items():
+        check_words(f"{where}: tool {name!r}", facts, TOOL_FIELDS)
+        check_words(f"{where}: tool {name!r}: behavior", facts.get("behavior", {}), {"value", "throws"})
+    for pattern, replies in scenario["agents"].items():
+        for reply in replies:
+            check_words(f"{where}: reply of {pattern!r}", reply, REPLIES)
+    for segment in scenario["segments"]:
+        check_words(f"{where}: segment", segment, SEGMENT_FIELDS)
+        if segment["kind"] not in ("run", "resume"):
+            raise UnknownWord(f"{where}: unknown kind of segment {segment['kind']!r}")
+
+
+def check_definition(where: str, definition: Mapping[str, Any]) -> None:
+    """Refuse a workflow that says what nothing here reads, also in blocks that its run does not reach."""
+    check_words(f"{where}: workflow {definition.get('name')!r}", definition, WORKFLOW_FIELDS)
+    for op in definition["body"]:
+        check_op(where, op)
+
+
+def check_op(where: str, op: Mapping[str, Any]) -> None:
+    """Refuse an operation that says what nothing here reads."""
+    name = op_name(op)
+    blocks = [op[key] for key in ("body", "try", "catch", "then", "else") if key in op]
+    blocks += op.get("stages", []) if name == "pipeline" else []
+    blocks += op["parallel"] if name == "parallel" else []
+    for block in blocks:
+        for inner in block:
+            check_op(where, inner)
+    if name == "agent":
+        check_words(f"{where}: options of an agent", op.get("opts", {}), AGENT_FIELDS)
+        check_words(f"{where}: limits of an agent", op.get("opts", {}).get("limits", {}), LIMITS)
+    if name == "awaitExternal":
+        check_words(f"{where}: options of awaitExternal", op.get("opts", {}), {"prompt", "schema"})
+    if name == "workflow" and isinstance(op["workflow"], Mapping):
+        check_definition(where, op["workflow"])
+
+
 class ScenarioWorkflow:
     """Interprets one scenario's workflow."""
 
@@ -110,11 +265,7 @@ class ScenarioWorkflow:
                 env[op["as"]] = value
 
     async def op(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
-        for name in op:
-            handler = getattr(self, f"op_{name}", None)
-            if handler is not None:
-                return await handler(ctx, op, env)
-        raise AssertionError(f"unknown op {op}")
+        return await getattr(self, f"op_{op_name(op)}")(ctx, op, env)
 
     async def op_agent(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
         opts = substitute(op.get("opts", {}), env)
@@ -225,19 +376,44 @@ class ScenarioWorkflow:
 
 def agent_options(opts: Mapping[str, Any], tools: Mapping[str, Tool]) -> dict[str, Any]:
     """Return the keyword arguments of ``ctx.agent`` that a call's options mean."""
+    check_words("options of an agent", opts, AGENT_FIELDS)
     options: dict[str, Any] = {AGENT_OPTIONS[k]: v for k, v in opts.items() if k in AGENT_OPTIONS}
-    if "tools" in opts:
-        options["tools"] = [tools[name] for name in opts["tools"]]
-    if "limits" in opts:
-        options["limits"] = {LIMITS[k]: v for k, v in opts["limits"].items()}
-    if "retry" in opts:
-        backoff = {BACKOFF[k]: v for k, v in opts["retry"].get("backoff", {}).items()}
-        options["retry"] = {"attempts": opts["retry"]["attempts"], "backoff": backoff}
+    options.update(shared_options(opts, tools))
     if "model" in opts:
         options["model"] = model_of(opts["model"])
     if "fallback" in opts:
         options["fallback"] = opts["fallback"]
     return options
+
+
+def shared_options(opts: Mapping[str, Any], tools: Mapping[str, Tool]) -> dict[str, Any]:
+    """Return those options, of a call or a profile, whose values have names of their own."""
+    options: dict[str, Any] = {}
+    if "tools" in opts:
+        options["tools"] = [tools[name] for name in opts["tools"]]
+    if "limits" in opts:
+        check_words("limits of an agent", opts["limits"], LIMITS)
+        options["limits"] = {LIMITS[k]: v for k, v in opts["limits"].items()}
+    if "retry" in opts:
+        check_words("retry of an agent", opts["retry"], ("attempts", "backoff"))
+        check_words("backoff of an agent", opts["retry"].get("backoff", {}), BACKOFF)
+        backoff = {BACKOFF[k]: v for k, v in opts["retry"].get("backoff", {}).items()}
+        options["retry"] = {"attempts": opts["retry"]["attempts"], "backoff": backoff}
+    return options
+
+
+def profiles_of(
+    profiles: Mapping[str, Mapping[str, Any]] | None, tools: Mapping[str, Tool]
+) -> dict[str, dict[str, Any]]:
+    """Return the profiles of an engine that a scenario's profiles mean."""
+    made: dict[str, dict[str, Any]] = {}
+    for name, facts in (profiles or {}).items():
+        check_words(f"profile {name!r}", facts, {*PROFILE_OPTIONS, "tools", "limits", "retry"})
+        made[name] = {PROFILE_OPTIONS[k]: v for k, v in facts.items() if k in PROFILE_OPTIONS}
+        made[name].update(shared_options(facts, tools))
+        if "model" in facts:
+            made[name]["model"] = model_of(facts["model"])
+    return made
 
 
 def model_of(model: Any) -> Any:
@@ -307,15 +483,8 @@ class ScriptedAgents:
 def scenario_tools(scenario: Mapping[str, Any]) -> dict[str, Tool]:
     made: dict[str, Tool] = {}
     for name, facts in (scenario.get("tools") or {}).items():
-        behavior = facts.get("behavior", {})
-
-        def run(behavior: Mapping[str, Any] = behavior, **args: Any) -> Any:
-            if "throws" in behavior:
-                raise RuntimeError(behavior["throws"])
-            return behavior.get("value")
-
         made[name] = tool(
-            run,
+            _behaving(facts.get("behavior", {})),
             name=name,
             description=facts["description"],
             parameters=facts["parameters"],
@@ -326,15 +495,23 @@ def scenario_tools(scenario: Mapping[str, Any]) -> dict[str, Tool]:
     return made
 
 
+def _behaving(behavior: Mapping[str, Any]) -> Any:
+    def run(**args: Any) -> Any:
+        if "throws" in behavior:
+            raise RuntimeError(behavior["throws"])
+        return behavior.get("value")
+
+    return run
+
+
 def budget_defaults(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"maxDepth": "max_depth", "flatReserveUsd": "flat_reserve_usd"}
-    return {names[name]: value for name, value in (scenario.get("budgetDefaults") or {}).items()}
+    return {DEFAULTS[name]: value for name, value in (scenario.get("budgetDefaults") or {}).items()}
 
 
 def scenario_engine(
     scenario: Mapping[str, Any], store: InMemoryStore, agents: ScriptedAgents, routing: Mapping[str, Any]
 ) -> tuple[Engine, FakeAdapter]:
-    caps = dict(scenario.get("caps") or {})
+    caps = {CAPS[name]: value for name, value in (scenario.get("caps") or {}).items()}
     if "pricing" in caps:
         caps["pricing"] = ModelPricing.from_wire(caps["pricing"])
     fake = FakeAdapter(agents=agents.responders(), caps_overrides=caps or None)
@@ -342,15 +519,14 @@ def scenario_engine(
         adapters=[fake],
         journal=store,
         routing=routing or fake_routing(),
-        profiles=scenario.get("profiles") or {},
+        profiles=profiles_of(scenario.get("profiles"), scenario_tools(scenario)),
         budget_defaults=budget_defaults(scenario) or None,
     )
     return engine, fake
 
 
 def run_options(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"budgetUsd": "budget_usd", "configFingerprint": "config_fingerprint"}
-    return {names.get(name, name): value for name, value in scenario.get("run_opts", {}).items()}
+    return {RUN_OPTIONS[name]: value for name, value in scenario.get("run_opts", {}).items()}
 
 
 def answer_approvals(handle: Any, approvals: list[Any]) -> None:

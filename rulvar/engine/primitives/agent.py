@@ -22,6 +22,7 @@ from rulvar.engine.primitives.agent_delivery import (
 )
 from rulvar.engine.primitives.agent_host import AgentHost, load_checkpoint, take_up
 from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan, agent_task, plan_agent, plan_fallback
+from rulvar.engine.primitives.standing import stand_at_waits
 from rulvar.engine.run import Run
 from rulvar.errors import ReplayStopped, RulvarError
 from rulvar.kernel.ledger import Reservation
@@ -43,21 +44,24 @@ async def run_agent(run: Run, prompt: str, options: AgentOptions, site: CallSite
     full = msgspec.structs.replace(options, result="full", fallback=None)
     result: AgentResult = await _call(run, place, prompt, full, site)
     if result.status in fallback["on"]:
-        await run.decide(
-            place.scope,
-            "",
-            place.span,
-            {
-                "decisionType": "model.fallback",
-                "targetRef": result.call_ref,
-                "trigger": result.status,
-                "model": fallback["model"],
-            },
-        )
+        await _journal_fallback(run, place, result, fallback["model"])
         return await _call(
             run, place, prompt, msgspec.structs.replace(options, model=fallback["model"], fallback=None), site
         )
     return hand_over(run, place, options, result)
+
+
+async def _journal_fallback(run: Run, place: Place, result: AgentResult, model: str) -> None:
+    """Journal that another model is asked; a failure that was served from the journal has brought its decision."""
+    decision = {
+        "decisionType": "model.fallback",
+        "targetRef": result.call_ref,
+        "trigger": result.status,
+        "model": model,
+    }
+    recorded = run.index.decisions_of("model.fallback", result.call_ref)
+    if not run.strict and all(entry.value != decision for entry in recorded):
+        await run.decide(place.scope, "", place.span, decision)
 
 
 async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site: CallSite | None) -> Any:
@@ -65,7 +69,9 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
     call = Call(plan.identity, plan.key, options.label, site, options.replay)
     claim = run.claim(place, call)
     if claim.action == "skip":
-        return None
+        return hand_over(run, place, options, AgentResult(status="skipped"))
+    if claim.action == "wait":
+        return await stand_at_waits(run, place, claim.operation)
     if claim.action == "replay":
         assert claim.operation is not None
         if options.conduct is not None:
@@ -130,7 +136,8 @@ async def _run_admitted(
         assert isinstance(end.fatal, RulvarError)
         run.stop(end.fatal)
         raise ReplayStopped(end.fatal)
-    return deliver(run, place, plan, wire, replayed=False)
+    note = end.error.message if end.status == "limit" and end.error is not None else None
+    return deliver(run, place, plan, wire, note=note)
 
 
 async def _to_the_end(loop: AgentLoop) -> LoopEnd:
@@ -185,7 +192,7 @@ async def _journal_end(
     seq = await run.journal.append(wire)
     cost = run.spend.add(wire)
     run.budget.release(host.reservation)
-    wire = {**wire, "seq": seq, "limitError": None if end.error is None else end.error.to_wire()}
+    wire = {**wire, "seq": seq}
     if status == "ok":
         wire["value"] = decode_json(journal_form(end.output, "ctx.agent answer"))
     announce_end(

@@ -42,11 +42,13 @@ def deliver_recorded(run: Run, place: Place, plan: AgentPlan, operation: Operati
             usage=usage,
             cost_usd=cost,
         )
-    return deliver(run, place, plan, wire, replayed=True)
+    return deliver(run, place, plan, wire)
 
 
-def deliver(run: Run, place: Place, plan: AgentPlan, wire: Mapping[str, Any], *, replayed: bool) -> Any:
-    """Hand a terminal entry to the workflow: its value, its full result or its error."""
+def deliver(
+    run: Run, place: Place, plan: AgentPlan, wire: Mapping[str, Any], *, note: str | None = None
+) -> Any:
+    """Hand a terminal entry to the workflow: its value, its full result or its error; see :func:`hand_over`."""
     status = wire["status"]
     error = _error_of(status, wire)
     output = None
@@ -64,11 +66,17 @@ def deliver(run: Run, place: Place, plan: AgentPlan, wire: Mapping[str, Any], *,
         entry_ref=wire.get("seq"),
         call_ref=wire.get("ref"),
     )
-    return hand_over(run, place, plan.options, result)
+    return hand_over(run, place, plan.options, result, note)
 
 
-def hand_over(run: Run, place: Place, options: AgentOptions, result: AgentResult) -> Any:
-    """Return or raise a result as the call asked for it."""
+def hand_over(
+    run: Run, place: Place, options: AgentOptions, result: AgentResult, note: str | None = None
+) -> Any:
+    """Return or raise a result as the call asked for it.
+
+    Args:
+        note: what else is known of a failure, for whoever reads the exception's traceback.
+    """
     if options.result == "full":
         return result
     if result.error is None:
@@ -84,17 +92,26 @@ def hand_over(run: Run, place: Place, options: AgentOptions, result: AgentResult
             )
         )
         return None
-    raise _call_error(result.error, result)
+    raised = _call_error(result.error, result)
+    if note is not None:
+        raised.add_note(note)
+    raise raised
 
 
 def _error_of(status: str, wire: Mapping[str, Any]) -> WireError | None:
     if status == "ok":
         return None
-    recorded = wire.get("error") or wire.get("limitError")
-    if recorded:
+    if recorded := wire.get("error"):
         return WireError.from_wire(recorded)
-    text = "the agent reached a limit" if status == "limit" else f"the agent ended {status}"
+    text = _limit_text(wire) if status == "limit" else f"the agent ended {status}"
     return WireError(code="agent", message=text, retryable=False, data={"kind": "terminal"})
+
+
+def _limit_text(wire: Mapping[str, Any]) -> str:
+    """Tell of a limit what its entry holds: the text goes into prompts, and a replay must tell the same."""
+    calls = wire.get("providerCalls")
+    turns = sum(call.get("outcome") == "ok" for call in calls) if isinstance(calls, list) else 0
+    return f"the agent reached a limit after {turns} model turn{'' if turns == 1 else 's'}"
 
 
 def _call_error(error: WireError, result: AgentResult) -> AgentCallError:

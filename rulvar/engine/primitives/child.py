@@ -8,17 +8,23 @@ from typing import Any
 
 from rulvar.contracts.canonical import decode_json, hash_canonical
 from rulvar.contracts.entries import JournalEntry
-from rulvar.contracts.jsonable import fragment, journal_value
+from rulvar.contracts.jsonable import fragment, journal_value, refused_at
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
 from rulvar.engine.branch import CURRENT_PLACE, Place
-from rulvar.engine.calls import Call
+from rulvar.engine.calls import Call, Claim
 from rulvar.engine.control import unwrapped
 from rulvar.engine.failure import returned_form
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.engine.workflow import RunsAs, Workflow, takes_args
-from rulvar.errors import AdmissionRejectedError, ChildWorkflowError, ConfigError, RulvarError
+from rulvar.errors import (
+    AdmissionRejectedError,
+    ChildWorkflowError,
+    ConfigError,
+    NonSerializableValueError,
+    RulvarError,
+)
 from rulvar.kernel.admission import HARD_MAX_DEPTH, Estimate
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.ledger import Reservation
@@ -60,12 +66,16 @@ async def run_child(
         identity["args"] = plain
     else:
         identity["args"] = key  # an explicit key stands where the args stand
-    hashed = content_key(identity)
+    try:
+        hashed = content_key(identity)
+    except NonSerializableValueError as error:  # a number that no double holds
+        raise refused_at(error, f"ctx.workflow({workflow.name!r})") from None
     assert hashed is not None
     keeps_failure = scope is not None or place.attempt is not None
     if scope is None:
         scope = workflow_scope(place.scope, workflow.name, run.next_site(place.scope, f"wf:{workflow.name}"))
-    claim = run.claim(place, Call(identity, hashed, workflow.name, site))
+    call = Call(identity, hashed, workflow.name, site)
+    claim = run.claim(place, call)
     if claim.action == "skip":
         return None
     if claim.action == "replay":
@@ -73,6 +83,8 @@ async def run_child(
         run.accounting.served_scopes.append(_child_scope(claim.operation.first) or scope)
         run.observe.call("child", place.scope, hashed, Served(how="journal"), site, label=workflow.name)
         return _recorded_end(claim.operation.terminal)
+    if claim.action == "wait":
+        claim = Claim("rerun", claim.operation)  # to where it waits
     if claim.operation is not None:  # it goes on where it stood
         scope = _child_scope(claim.operation.first) or scope
     span = run.next_span()
@@ -100,6 +112,8 @@ async def run_child(
     run.models.bring(workflow.adapters)
     run.bus.emit("child:start", opened.span, place.span, {"workflow": workflow.name, "scope": scope})
     status, fields, failure, result = await _body(run, here, workflow, plain)
+    if run.strict:  # it did not come to a wait: that it has ended cannot be journaled
+        run.not_served("rerun", claim.operation, place, call)
     if keeps_failure and isinstance(failure, Exception):
         failure = _kept(failure)
         fields = {"error": failure.to_wire()}
@@ -161,9 +175,10 @@ async def _admit(
 ) -> Reservation | None:
     """Journal whether the child may start, and open its account; a recorded decision stands."""
     recorded = _recorded_admission(run, place.scope, scope)
-    if recorded is not None:
-        _raise_rejection(run, workflow, recorded)
-        run.budget.open_child(place, scope, workflow.budget_share)
+    if recorded is not None or run.strict:
+        admitted_at, verdict = recorded or (0, {"kind": "admit"})
+        _raise_rejection(run, workflow, verdict)
+        run.budget.reopen_child(place, scope, admitted_at, workflow.budget_share)
         return None
     promise = run.budget.estimate(workflow.promise_usd, None)
     reservation = None if depth > run.engine.budget_defaults.max_depth else run.budget.reserve(place, promise)
@@ -242,7 +257,7 @@ def _reason_text(run: Run, reason: Mapping[str, Any]) -> str:
     return str(reason.get("code", "rejected"))
 
 
-def _recorded_admission(run: Run, parent: str, child: str) -> Mapping[str, Any] | None:
+def _recorded_admission(run: Run, parent: str, child: str) -> tuple[int, Mapping[str, Any]] | None:
     return run.recorded_admissions().get((parent, child))
 
 

@@ -34,12 +34,14 @@ async def wait_external(run: Run, key: str, schema: Any, prompt: str | None, sit
     hashed = content_key(identity)
     assert hashed is not None
     claim = run.claim(place, Call(identity, hashed, key, site))
+    if claim.action == "skip":
+        return None
     operation = claim.operation
     run.observe.call(
         "external", place.scope, hashed, Served(how="journal" if operation else "live"), site, label=key
     )
     if operation is not None and operation.resolution is not None:
-        return _accept(run, operation, contract)
+        return _accept(run, key, operation, contract)
     if operation is None:
         operation = Operation(await _journal_wait(run, place, key, hashed, contract, prompt))
     else:
@@ -96,11 +98,20 @@ def _announce(run: Run, seq: int, key: str) -> None:
     run.bus.emit("external:waiting", run.root.span, None, {"key": key, "entryRef": seq})
 
 
-def _accept(run: Run, operation: Operation, contract: SchemaContract | None) -> Any:
+def _accept(run: Run, key: str, operation: Operation, contract: SchemaContract | None) -> Any:
     value = resolved_value(operation)
     if contract is None:
         return value
-    if contract.issues(value):
-        assert operation.resolution is not None
-        run.accounting.invalid_resolutions.append(operation.resolution.seq)
-    return contract.revive(value)
+    issues = contract.issues(value)
+    if not issues:
+        return contract.revive(value)
+    assert operation.resolution is not None
+    run.accounting.invalid_resolutions.append(operation.resolution.seq)
+    try:
+        return contract.revive(value)
+    except Exception:
+        raise ConfigError(
+            f"ctx.await_external({key!r}): the recorded answer (entry {operation.resolution.seq}) does not fit the "
+            f"schema: {issues[0].message}",
+            data={"field": "schema", "issues": [issue.to_wire() for issue in issues]},
+        ) from None

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rulvar.contracts.outcome import Dropped
+from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.primitives.parallel import entry_ref, run_branches, settled
+from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.errors import ConfigError
 from rulvar.kernel.scope import pipeline_scope
@@ -69,10 +71,7 @@ async def run_pipeline(run: Run, items: Iterable[Any], stages: tuple[Stage, ...]
         scope, error = (end.scope, end.error) if isinstance(end, _ItemFailed) else (place.scope, end)
         if on_item_error == "throw":
             raise error
-        wire = settled(error).error
-        if wire is None:  # an agent that reached a limit
-            wire = settled(RuntimeError(str(error))).error
-        assert wire is not None
+        wire = settled(error).error or WireError.from_wire(wire_error(error))  # a limit has none of its own
         dropped.append(Dropped(source="pipeline", scope=scope, error=wire, entry_ref=entry_ref(error)))
     run.dropped.extend(dropped)
     return PipelineResult(results=results, dropped=dropped) if on_item_error == "collect" else results

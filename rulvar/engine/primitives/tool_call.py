@@ -21,6 +21,7 @@ from rulvar.engine.calls import Call, Claim, Opened
 from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.primitives.async_tool import finish_pending
 from rulvar.engine.primitives.double import call_double
+from rulvar.engine.primitives.standing import stand_at_waits
 from rulvar.engine.purse import RunPurse
 from rulvar.engine.run import Run
 from rulvar.errors import (
@@ -76,6 +77,8 @@ async def run_tool_call(
     claim = run.claim(place, Call(identity, key, chosen.id, site))
     if claim.action == "skip":
         return None
+    if claim.action == "wait":
+        return await stand_at_waits(run, place, claim.operation)
     served = Served(how="journal" if claim.action == "replay" else "live")
     if run.observe:
         run.observe.call("step", place.scope, key, served, site, label=f"tool:{chosen.id}")

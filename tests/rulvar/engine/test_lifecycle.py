@@ -337,3 +337,27 @@ async def test_credentials_in_events_are_masked_and_the_run_sees_them_whole(benc
     texts = [str(event.to_wire()) async for event in bench.handle.events]
     assert not any(secret in text for text in texts)
     assert any("fine" in text for text in texts)
+
+
+async def test_a_run_that_was_started_without_args_is_not_resumed_with_some(bench: Any) -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return args
+
+    bench.workflow = define_workflow("w", body)
+    assert (await bench.engine.run(bench.workflow, run_id="r1").result()).value is None
+    with pytest.raises(ConfigError, match="args are not those"):
+        await bench.engine.resume("r1", bench.workflow, args={"a": 1}).result()
+    assert (await bench.engine.resume("r1", bench.workflow).result()).value is None
+
+
+async def test_the_end_of_every_segment_tells_the_fingerprint_that_the_run_was_started_with(
+    bench: Any,
+) -> None:
+    bench.workflow = define_workflow("w", gate)
+    first = bench.engine.run(bench.workflow, run_id="r1", config_fingerprint="fp-1")
+    await first.result()
+    second = bench.engine.resume("r1", bench.workflow)
+    await second.result()
+    for handle in (first, second):
+        ended = handle.events_seen()[-1]
+        assert ended["envelope"]["configFingerprint"] == "fp-1"

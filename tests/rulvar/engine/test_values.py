@@ -14,7 +14,8 @@ from typing import Any, TypedDict
 import pydantic
 import pytest
 
-from rulvar import Ctx, define_workflow
+from rulvar import Ctx, Engine, define_workflow
+from rulvar.errors import RulvarError
 
 
 @dataclass
@@ -161,3 +162,24 @@ def test_a_hash_is_that_of_the_text_also_where_two_texts_make_equal_code(
         hashes.append(define_workflow("w", module.body).source_hash)
     sys.modules.pop(path.stem)
     assert hashes == [sha256(text.format(word).encode()).hexdigest() for word in ("one", "another")]
+
+
+@pytest.mark.parametrize(
+    ("args", "inner", "place"),
+    [
+        ({"n": 10**400}, None, r"run of 'w': args\.n is inf"),
+        (None, {"n": 10**400}, r"ctx\.workflow\('kid'\)\.args\.n is inf"),
+    ],
+)
+async def test_a_number_that_no_double_holds_is_named_where_it_stands(
+    args: Any, inner: Any, place: str
+) -> None:
+    async def kid(ctx: Ctx, args: Any) -> Any:
+        return 1
+
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return await ctx.workflow(define_workflow("kid", kid), inner)
+
+    async with Engine() as engine:
+        with pytest.raises(RulvarError, match=place):
+            (await engine.run(define_workflow("w", body), args).result()).unwrap()
