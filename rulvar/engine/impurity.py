@@ -14,6 +14,7 @@ import os
 import random
 import sys
 import time
+import types
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -74,6 +75,7 @@ _NAMED = (
 )
 """What is looked up by name; modules are only looked into where somebody has loaded them."""
 _FUNCTIONS = (BuiltinFunctionType, FunctionType, MethodType, type)
+_LAZY_IMPORT = getattr(types, "LazyImportType", None)
 _ENVIRONMENT_MODULES = frozenset({"os", "collections.abc", "_collections_abc"})
 _OPCODES_WITH_COUNT = frozenset({"CALL", "CALL_KW"})
 
@@ -173,6 +175,8 @@ class Sources:
         if value is os.environ or value is getattr(os, "environb", None):
             return True
         kind = type(value)
+        if kind is _LAZY_IMPORT:
+            return True  # what it will bring cannot be told
         if issubclass(kind, type):
             return issubclass(value, (datetime.date, random.Random))
         if kind is ModuleType:

@@ -24,7 +24,7 @@ from rulvar.engine.workflow import Workflow
 __all__ = ["ProjectFiles", "Reach", "reach_of"]
 
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_LOADS = frozenset({"IMPORT_NAME", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 _CACHED = type(functools.lru_cache(len))
 _CONTAINERS = (dict, list, tuple, set, frozenset)
@@ -325,12 +325,6 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 def _loads(code: CodeType) -> Iterator[tuple[str, str]]:
     """Yield the operations that load a global name or a module, with the name."""
-    extended = 0
-    text = code.co_code
-    for offset in range(0, len(text), 2):
-        operation, operand = dis.opname[text[offset]], text[offset + 1] | extended
-        extended = operand << 8 if operation == "EXTENDED_ARG" else 0
-        if operation == "LOAD_GLOBAL":
-            yield operation, code.co_names[operand >> 1]  # the lowest bit asks for a NULL below
-        elif operation in _LOADS or operation == "IMPORT_NAME":
-            yield operation, code.co_names[operand]
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _LOADS:
+            yield instruction.opname, instruction.argval
