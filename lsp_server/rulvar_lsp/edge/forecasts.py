@@ -67,13 +67,14 @@ class Forecaster:
         return replace(found, span=call.span) if found is not None else None
 
     def changed(self, certain: bool = False) -> bool:
-        """Forget the cassettes that were written or deleted since; says whether there was one, or `certain`."""
+        """Forget the cassettes that were written, deleted or made since; says whether there was one, or `certain`."""
         gone = [path for path, (stamp, _) in self._tapes.items() if stamp_of(path) != stamp]
         for path in gone:
             del self._tapes[path]
-        if gone or certain:
+        if gone or certain or self._tests.cassettes_came_or_went():
             self._tests.look_again()
-        return bool(gone) or certain
+            return True
+        return False
 
     @staticmethod
     def _static(text: Text, calls: Sequence[StaticCall]) -> list[tuple[StaticCall, StaticRequest]]:

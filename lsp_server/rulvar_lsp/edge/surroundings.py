@@ -7,11 +7,10 @@ project of thousands of tests.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -58,6 +57,8 @@ class _File:
     stamp: Stamp | None = None  # of what was read from disk
     _imports: dict[str, bool] = field(default_factory=dict)
     _cassettes: tuple[int, tuple[str, ...]] = (-1, ())
+    _asked: dict[str, bool] = field(default_factory=dict)  # where a cassette may lie, and whether one did
+    _own: tuple[str, ...] = ()  # what lay in the file's own folder of cassettes
 
     def imports(self, stem: str) -> bool:
         if stem not in self._imports:
@@ -75,12 +76,25 @@ class _File:
     def cassettes(self, root: str, look: int) -> tuple[str, ...]:
         """The cassettes that it names and that there were at this look at the disk."""
         if self._cassettes[0] != look:
+            self._asked = {}
             place = Document(path_to_uri(self.path), self.path, None, Text(self.text))
-            named = [link.path for link in cassette_links(place, [root], {}, os.path.isfile)]
+            named = [link.path for link in cassette_links(place, [root], {}, self._is_there)]
             if is_test_file(self.path):
-                named += _of_fixture(self.path, self.text)
+                named += filter(self._is_there, _marked(self.path, self.text))
+                self._own = _own_cassettes(self.path)
+                named += self._own
             self._cassettes = (look, tuple(dict.fromkeys(named)))
         return self._cassettes[1]
+
+    def has_other_cassettes(self) -> bool:
+        """Whether one that it names has come or gone since the last look."""
+        if any(os.path.isfile(path) != was for path, was in self._asked.items()):
+            return True
+        return is_test_file(self.path) and _own_cassettes(self.path) != self._own
+
+    def _is_there(self, path: str) -> bool:
+        there = self._asked[path] = os.path.isfile(path)
+        return there
 
 
 @dataclass(slots=True)
@@ -94,6 +108,7 @@ class _Project:
 class _Remembered:
     look: int
     buffers: tuple[_File, ...]
+    files: tuple[_File, ...]
     found: Surroundings
 
 
@@ -112,6 +127,15 @@ class TestFiles:
         for project in self._projects.values():
             project.again = 0.0
 
+    def cassettes_came_or_went(self) -> bool:
+        """Forget the modules whose tests name a cassette that was made or deleted since; says whether there was one."""
+        stale = [
+            key for key, known in self._known.items() if any(one.has_other_cassettes() for one in known.files)
+        ]
+        for key in stale:
+            del self._known[key]
+        return bool(stale)
+
     def around(self, path: str, root: str, buffers: Mapping[str, str]) -> Surroundings:
         """What the tests of a module say; `buffers` are unsaved texts by path."""
         began = time.monotonic()
@@ -127,7 +151,9 @@ class TestFiles:
         known = self._known.pop((root, path), None)
         if known is None or (known.look, known.buffers) != (project.look, opened):
             files = project.files | self._buffers
-            known = _Remembered(project.look, opened, _surroundings(path, root, files, project.look))
+            tests, above = _around(path, files)
+            found = _surroundings(tests, above, root, project.look)
+            known = _Remembered(project.look, opened, (*tests, *above), found)
             now = time.monotonic()
             project.again = max(project.again, now + _PATIENCE * (now - began))
         self._known[root, path] = known
@@ -140,7 +166,8 @@ class TestFiles:
         return known if known is not None and known.text == text else _File(path, text)
 
 
-def _surroundings(path: str, root: str, files: Mapping[str, _File], look: int) -> Surroundings:
+def _around(path: str, files: Mapping[str, _File]) -> tuple[list[_File], list[_File]]:
+    """The tests of a module, and the conftests above them."""
     stem = os.path.splitext(os.path.basename(path))[0]
     if stem == "__init__":
         stem = os.path.basename(os.path.dirname(path))
@@ -151,6 +178,10 @@ def _surroundings(path: str, root: str, files: Mapping[str, _File], look: int) -
         for f in files.values()
         if os.path.basename(f.path) == CONFTEST and _is_above(os.path.dirname(f.path), folders)
     ]
+    return tests, above
+
+
+def _surroundings(tests: Sequence[_File], above: Sequence[_File], root: str, look: int) -> Surroundings:
     cassettes: dict[str, None] = {}
     models: set[str] = set()
     for one in (*tests, *above):
@@ -200,16 +231,23 @@ def _is_above(folder: str, folders: Iterable[str]) -> bool:
     return any(one == folder or one.startswith(folder.rstrip("/") + "/") for one in folders)
 
 
-def _of_fixture(test_file: str, source: str) -> list[str]:
-    """The cassettes of the `cassette` fixture: those that markers name, and those of the file's own folder."""
+def _marked(test_file: str, source: str) -> list[str]:
+    """Where the cassettes lie that markers of the `cassette` fixture name."""
     folder = os.path.join(os.path.dirname(test_file), "cassettes")
-    named = [
-        os.path.join(folder, re.sub(r"(?:\.jsonl)?$", ".jsonl", name)) for name in _MARKED.findall(source)
-    ]
-    own = os.path.join(folder, os.path.splitext(os.path.basename(test_file))[0])
-    with contextlib.suppress(OSError):
-        named += sorted(os.path.join(own, name) for name in os.listdir(own) if name.endswith(".jsonl"))
-    return [path for path in named if os.path.isfile(path)]
+    names = [re.sub(r"(?:\.jsonl)?$", ".jsonl", name) for name in _MARKED.findall(source)]
+    return [os.path.join(folder, name) for name in names]
+
+
+def _own_cassettes(test_file: str) -> tuple[str, ...]:
+    """The cassettes in the folder that the `cassette` fixture has for a test file."""
+    own = os.path.join(
+        os.path.dirname(test_file), "cassettes", os.path.splitext(os.path.basename(test_file))[0]
+    )
+    try:
+        names = sorted(name for name in os.listdir(own) if name.endswith(".jsonl"))
+    except OSError:
+        return ()
+    return tuple(path for name in names if os.path.isfile(path := os.path.join(own, name)))
 
 
 def stamp_of(path: str) -> Stamp:

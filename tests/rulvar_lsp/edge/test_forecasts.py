@@ -44,6 +44,12 @@ def labels(client: Any, uri: str) -> dict[int, str]:
     return {hint["position"]["line"]: hint["label"] for hint in client.hints(uri)}
 
 
+def come_to(client: Any, uri: str, expected: dict[int, str]) -> None:
+    """Wait for the client to be told to ask again, and to be answered so."""
+    while labels(client, uri) != expected:
+        client.wait("workspace/inlayHint/refresh")
+
+
 def test_static_calls_are_compared_with_the_cassettes_of_their_tests(lsp: Any, static: Path) -> None:
     client = lsp(static)
     client.initialize()
@@ -78,6 +84,21 @@ def test_a_forecast_follows_the_buffer_and_the_cassette(lsp: Any, static: Path) 
     cassette.write_text("".join(lines[:2]))
     client.wait("workspace/inlayHint/refresh")
     assert labels(client, uri)[8] == "will miss"
+
+
+def test_a_cassette_that_is_recorded_later_is_noticed_though_nobody_tells(lsp: Any, static: Path) -> None:
+    cassette = static / "cassettes" / "triage.jsonl"
+    kept = cassette.read_bytes()
+    cassette.unlink()
+    client = lsp(static)
+    client.initialize()
+    uri = client.open("flow.py")
+    assert labels(client, uri) == {}
+    for _ in range(2):
+        cassette.write_bytes(kept)
+        come_to(client, uri, {7: "will hit row 2", 8: "will miss"})
+        cassette.unlink()
+        come_to(client, uri, {})
 
 
 def test_what_a_run_has_shown_counts_more_than_a_forecast(lsp: Any, static: Path) -> None:
