@@ -284,6 +284,29 @@ def test_newer_and_older_syntax_parses_or_is_one_finding(text: str) -> None:
     assert [item.code for item in found] in ([], ["RLV001"])
 
 
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="template strings are newer")
+def test_what_flows_into_a_template_string_flows_on() -> None:
+    found = lint(
+        f"{HEAD}    asked = t'{{time.time()}} {{args:>{{args}}}}'\n    return await ctx.agent(asked)\n"
+    )
+    assert [(item.code, "prompt" in item.message) for item in found] == [("RLV101", True)]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="unpacking in comprehensions is newer")
+def test_comprehensions_that_unpack_are_read() -> None:
+    body = "    kept = {*x for x in args}\n    more = {**x for x in args}, [*x for x in args], (*x for x in args)\n"
+    found = lint(
+        f"{HEAD}{body}    for one in kept:\n        await ctx.step(one, lambda: 1)\n    return more\n"
+    )
+    assert [item.code for item in found] == ["RLV201"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="lazy imports are newer")
+def test_lazy_imports_are_imports() -> None:
+    found = lint("lazy import time\n" + HEAD.replace("import time\n", "") + "    return time.time()\n")
+    assert [item.code for item in found] == ["RLV101"]
+
+
 def test_positions_count_code_points_not_bytes() -> None:
     text = f'{HEAD}    é = "\U0001f600"; x = time.time()\n    return x\n'
     (item,) = lint(text)

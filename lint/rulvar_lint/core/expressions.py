@@ -358,14 +358,6 @@ def eval_yield_from(f: Frame, node: ast.YieldFrom) -> Value | None:
     return None
 
 
-def eval_unknown_node(f: Frame, node: ast.AST) -> Value | None:
-    """An expression of a newer Python: only its parts are looked at."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):
-            f.ev.get(child.__class__, eval_unknown_node)(f, child)
-    return None
-
-
 TABLE: Final[dict[type, Callable[[Frame, Any], Value | None]]] = {
     ast.Constant: eval_constant,
     ast.Name: eval_name,

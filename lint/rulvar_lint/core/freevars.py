@@ -115,6 +115,7 @@ def _walk(nodes: list[Any], hidden: frozenset[str] | set[str], found: dict[str, 
             _walk([node.generators[0].iter], hidden, found)
             inner = set(hidden) | set(loop_bound(node))
             parts: list[Any] = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            parts = [part for part in parts if part is not None]
             for generator in node.generators:
                 parts += generator.ifs
             parts += [generator.iter for generator in node.generators[1:]]

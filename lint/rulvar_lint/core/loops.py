@@ -203,7 +203,8 @@ def eval_setcomp(f: Frame, node: ast.SetComp) -> Value | None:
 def eval_dictcomp(f: Frame, node: ast.DictComp) -> Value | None:
     loops, order, hidden = _generators(f, node)
     f.ev[node.key.__class__](f, node.key)
-    elem = f.ev[node.value.__class__](f, node.value)
+    value: ast.expr | None = node.value  # newer Pythons unpack mappings here
+    elem = None if value is None else f.ev[value.__class__](f, value)
     _escapes(f, node, elem)
     _close(f, loops, hidden)
     made = f.new_dict(None, elem)

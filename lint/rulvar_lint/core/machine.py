@@ -23,6 +23,7 @@ from rulvar_lint.core import (
     handlers,
     hints,
     loops,
+    newer_syntax,
     operators,
     order,
     protocols,
@@ -68,11 +69,13 @@ class Machine(Linker, Ledger):
         self.named_methods = containers.NAMED
         self.mutators = containers.MUTATORS
         self.expression_table: dict[type, Callable[[Frame, Any], Value | None]] = {
+            **newer_syntax.EXPRESSIONS,
             **expressions.TABLE,
             **calls.TABLE,
             **loops.EXPRESSIONS,
         }
         self.statement_table: dict[type, Callable[[Frame, Any], int]] = {
+            **newer_syntax.STATEMENTS,
             **statements.TABLE,
             **loops.STATEMENTS,
             **handlers.STATEMENTS,

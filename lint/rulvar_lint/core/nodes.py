@@ -21,10 +21,19 @@ BinOp UnaryOp Lambda IfExp Set ListComp SetComp DictComp GeneratorExp Await Yiel
 FormattedValue JoinedStr Attribute Subscript Starred List Tuple Slice comprehension keyword withitem
 match_case MatchValue MatchSequence MatchOr Module Expression Name Pass Break Continue alias
 ExceptHandler arg""")
+_PLAIN: Final = {int, str, object, type(None)}
+
+
+def _holds_nodes(cls: type[ast.AST], name: str) -> bool:
+    """Whether a field holds nodes; of fields that are newer than this table, newer Pythons tell the type."""
+    if name in _LEAVES:
+        return cls is ast.ExceptHandler and name == "type"
+    kind = getattr(cls, "_field_types", {}).get(name)
+    return kind is None or not _PLAIN.issuperset(getattr(kind, "__args__", (kind,)))
+
+
 _FIELDS: Final[dict[type, tuple[str, ...]]] = {
-    cls: tuple(
-        name for name in cls._fields if name not in _LEAVES or (cls is ast.ExceptHandler and name == "type")
-    )
+    cls: tuple(name for name in cls._fields if _holds_nodes(cls, name))
     for cls in vars(ast).values()
     if isinstance(cls, type) and issubclass(cls, ast.AST)
 }

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.choices import decided
-from rulvar_lint.core.expressions import eval_unknown_node
 from rulvar_lint.core.frame import FALLS, HOST, JUMPS, LEAVES
 from rulvar_lint.core.freevars import depends_on_element
 from rulvar_lint.core.order import order_event
@@ -193,14 +192,6 @@ def exec_match(f: Frame, node: ast.Match) -> int:
     if not exhaustive:
         f.merge(base)
     f.settle()
-    return FALLS
-
-
-def exec_unknown(f: Frame, node: ast.AST) -> int:
-    """A statement of a newer Python: only its parts are looked at."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):
-            f.ev.get(child.__class__, eval_unknown_node)(f, child)
     return FALLS
 
 
