@@ -314,7 +314,11 @@ class Workspace:
                 return own[0]
         loaded = _compiled(load_reference(reference, root, what))
         if not isinstance(loaded, Workflow):
-            hint = "; decorate it with @workflow" if inspect.iscoroutinefunction(loaded) else ""
+            hint = (
+                "; decorate it with @workflow"
+                if inspect.isfunction(loaded) and inspect.iscoroutinefunction(loaded)
+                else ""
+            )
             if isinstance(loaded, type):
                 hint = "; derive it from StateMachine, and not as an abstract base"
             raise ConfigError(
