@@ -26,7 +26,7 @@ Status = Literal["passed", "failed", "cancelled", "timeout", "error"]
 OUTPUT_LIMIT = 64 * 1024
 _GRACE_SECONDS = 1.0
 _PYTEST_USAGE = 4
-_NO_PYTEST = re.compile(r"No module named '?pytest'?\s*\Z")
+_NO_PYTEST = re.compile(r"No module named '?pytest'?(?:\. Did you mean: '\w+'\?)?\s*\Z")
 _PYTEST_NO_TESTS = 5
 
 
