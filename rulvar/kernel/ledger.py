@@ -56,6 +56,14 @@ class Denial:
     reserved: int
     proposed: int
 
+    @property
+    def bound(self) -> str:
+        """What the ceiling is that somebody would have to raise, in words."""
+        scope, agent, agent_id = self.account.partition("#")
+        if agent:
+            return f"limits.max_cost_micros of agent {agent_id}"
+        return "the run's budget" if scope == ROOT else f"the budget of child {scope!r}"
+
     def to_wire(self) -> dict[str, object]:
         """Return the JSON object that the error carries."""
         return {
