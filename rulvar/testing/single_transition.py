@@ -26,6 +26,7 @@ from rulvar.machines.state import Frozen, copy_json
 from rulvar.machines.trace import TraceEvent
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.engine import ImpatientClock
+from rulvar.testing.tokens import check_tokens
 
 __all__ = ["TransitionRun", "run_transition"]
 
@@ -106,6 +107,8 @@ async def run_transition(
             data={"field": "state"},
         )
     mentions = find_mentions([machine, *apps])
+    if mentions.tools:
+        check_tokens([("overrides", token) for token in overrides or ()], mentions.tools, mentions.tokens)
     done: list[tuple[MachineRun, Commit]] = []
 
     async def single(ctx: Ctx) -> None:

@@ -301,9 +301,7 @@ def _declare(place: Place, tool: Tool, seq: int, ended: ToolRun) -> ToolRun:
     return ended
 
 
-def _deliver_recorded(
-    run: Run, place: Place, tool: Tool, operation: Operation, options: ToolOptions
-) -> Any:
+def _deliver_recorded(run: Run, place: Place, tool: Tool, operation: Operation, options: ToolOptions) -> Any:
     assert operation.terminal is not None
     wire = operation.terminal.to_wire()
     if wire["status"] != "ok":

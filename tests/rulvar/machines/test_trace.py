@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from rulvar import Engine, Input, MachineCtx, Retry, StateMachine, document, tool, transition
+import pytest
+from pydantic import BaseModel
+
+from rulvar import (
+    DeclaredDocument,
+    Engine,
+    Input,
+    MachineCtx,
+    Retry,
+    StateMachine,
+    ToolEnvelope,
+    document,
+    tool,
+    transition,
+)
 from rulvar.hitl import AskUser
 from rulvar.machines.report import read_run
 from rulvar.machines.trace import TRACE_EVENTS, TraceEvent
@@ -104,3 +119,55 @@ def test_an_event_is_a_mapping_with_attributes() -> None:
     )
     assert (event.error, event.get("error"), "error" in event) == (None, None, False)
     assert event.to_wire() == {"type": "tool.called", "seq": 3, "ts": 42, "toolName": "look", "toolSeq": 0}
+
+
+@document(name="note")
+class Note(BaseModel):
+    text: str
+
+
+def noting(*declared: Any) -> Any:
+    """Return a machine whose one transition calls a tool that declares documents, and its tool."""
+
+    @tool(documents=[Note], effects="write", cost_micros=3)
+    def take_note() -> ToolEnvelope:
+        return ToolEnvelope(data="noted", documents=declared)
+
+    class Noting(StateMachine):
+        @transition(to="end", retry=Retry(attempts=0))
+        async def go(self, ctx: MachineCtx) -> None:
+            ctx.save(Note(text="before"))
+            ctx.result["said"] = await ctx.call_tool(take_note)
+            ctx.save(Note(text="after"))
+
+    return Noting, take_note
+
+
+async def test_what_a_tool_declares_is_saved_before_its_call_is_over() -> None:
+    Noting, take_note = noting(DeclaredDocument("note", {"text": "within"}, {"key": "n"}))
+    run = await run_workflow(Noting)
+    assert [event.type for event in run.trace] == [
+        "transition.started", "document.emitted", "tool.called", "document.emitted", "tool.completed",
+        "document.emitted", "transition.completed", "run.settled",
+    ]  # fmt: skip
+    assert [item.content["text"] for item in run.documents] == ["before", "within", "after"]
+    mocked = await run_workflow(Noting, overrides={take_note: lambda args: take_note.function()})
+    assert [item.content["text"] for item in mocked.documents] == ["before", "after"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"), [("note", {"text": 7}, "invalid_output"), ("letter", {}, "config")]
+)
+async def test_a_declared_document_that_cannot_be_saved_fails_the_call(
+    name: str, content: Any, code: str
+) -> None:
+    Noting, _ = noting(DeclaredDocument(name, content))
+    run = await run_workflow(Noting)
+    assert (run.status, run.path) == ("failed", ["go"])
+    assert run.error is not None
+    assert "take_note" in run.error.message
+    assert name in run.error.message
+    assert run.error.code == code
+    [call] = run.tool_calls
+    assert call.type == "tool.failed"
+    assert run.document("note") is None
