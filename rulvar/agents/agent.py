@@ -112,6 +112,9 @@ class Agent(Generic[Value]):
         adapter, reference = _model(self.model)
         self._set("adapter", adapter)
         self._set("reference", reference)
+        learn = getattr(adapter, "learn_tools", None)
+        if learn is not None:  # a scripted model, whose script names tools by id
+            learn({item.id: item.name for item in self.toolset})
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
