@@ -110,7 +110,8 @@ def merge_cassettes(inputs: Iterable[str | os.PathLike[str]], output: str | os.P
     """Write the rows of several cassettes into one, in order; return how many there are.
 
     Occurrences of a request that several files hold are numbered on. Rows that two files begin with, header
-    included, were recorded once and are written once: they are what both sides of a git conflict had before.
+    included, were recorded once and are written once: they are what both sides of a git conflict had before. A
+    file that is named twice is written twice.
 
     Raises:
         ConfigError: fewer than two inputs, other hash versions, contradicting declarations, or an
@@ -172,8 +173,11 @@ def _shown(difference: Difference) -> dict[str, Any]:
 
 
 def _shared_rows(left: Cassette, right: Cassette) -> int:
-    """Return how many rows two files begin with, when they are continuations of one file."""
-    if left.header.wire != right.header.wire:
+    """Return how many rows two files begin with, when they are continuations of one file.
+
+    A file that is named twice is meant twice.
+    """
+    if left.path == right.path or left.header.wire != right.header.wire:
         return 0
     count = 0
     for index in range(min(len(left.rows), len(right.rows))):

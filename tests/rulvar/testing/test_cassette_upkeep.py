@@ -278,8 +278,9 @@ async def test_both_sides_of_a_conflict_are_merged_and_what_they_share_is_writte
     texts = [(await kit.drain(adapter.stream(kit.ask("same"))))[0].text for _ in range(4)]
     assert texts == ["1", "2", "3", "4"]
     again = tmp_path / "again.jsonl"
-    assert merge_cassettes([base, merged, *sides], again) == 5 + 3
+    assert merge_cassettes([base, merged, *sides], again) == 6
     assert merge_cassettes([base, merged], again) == 5
+    assert merge_cassettes([base, base], again) == 4  # named twice, meant twice
 
 
 async def test_cassettes_that_contradict_each_other_are_not_merged(make: Any, tmp_path: Path) -> None:
