@@ -110,5 +110,5 @@ async def test_a_field_that_is_missing_is_named_also_when_there_are_no_arguments
     async with Engine() as engine:
         outcome = await engine.run(write).outcome
     assert outcome.error is not None
-    assert "'text'" in outcome.error.message
+    assert '"text"' in outcome.error.message
     assert "no arguments were given" in outcome.error.message
