@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from rulvar import (
     DeclaredDocument,
     Engine,
+    InMemoryStore,
     Input,
     MachineCtx,
     Retry,
@@ -171,3 +172,24 @@ async def test_a_declared_document_that_cannot_be_saved_fails_the_call(
     [call] = run.tool_calls
     assert call.type == "tool.failed"
     assert run.document("note") is None
+
+
+async def test_a_declared_document_is_there_once_wherever_the_process_has_died() -> None:
+    Noting, _ = noting(DeclaredDocument("note", {"text": "within"}))
+    store = InMemoryStore()
+    async with Engine(journal=store) as engine:
+        await engine.run(Noting, run_id="r").result()
+        entries, meta = await store.load("r"), await store.load_meta("r")
+        whole = await read_run(store, "r")
+    assert meta is not None
+    for kept in range(len(entries)):
+        before = InMemoryStore()
+        await before.save_meta("r", {**meta, "status": "running"})
+        await before.append("r", entries[:kept])
+        async with Engine(journal=before) as engine:
+            outcome = await engine.resume("r", Noting).result()
+            again = await read_run(before, "r")
+        if outcome.status == "outcome_unknown" or again.status == "failed":
+            continue  # the write was under way: nobody knows, and it is not made again
+        assert [item.content["text"] for item in again.documents] == ["before", "within", "after"], kept
+        assert [event.type for event in again.trace] == [event.type for event in whole.trace], kept
