@@ -85,6 +85,10 @@ class SdkClients:
         """Whether a ready client is used."""
         return self._given is not None
 
+    def omitted(self) -> Any:
+        """Return what leaves out a header that the SDK sends by itself."""
+        return load_sdk(self._sdk).Omit()
+
     def client(self) -> Any:
         """Return the client of the running loop.
 

@@ -45,7 +45,8 @@ class Agent(Generic[Value]):
         guards: of input and answer.
         hooks: functions at named points.
         stream: what of the answer is told while it is being written.
-        limits: bounds of one run.
+        limits: bounds of one run; those that a run is given hold beside them, and instead of them when the agent
+            itself is given none.
         media: media types that its input may carry; see ``AgentInput``.
         effort: low, medium, high, xhigh or max.
         description: what a model reads of it when it is a tool.
@@ -64,7 +65,7 @@ class Agent(Generic[Value]):
     guards: AgentGuards = field(default_factory=AgentGuards)
     hooks: tuple[Hook, ...] = ()
     stream: StreamPolicy | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = None  # type: ignore[assignment]
     media: tuple[str, ...] = ()
     effort: str | None = None
     description: str = ""
@@ -73,6 +74,7 @@ class Agent(Generic[Value]):
     output_contract: SchemaContract | None = field(init=False, repr=False)
     hook_table: Hooks = field(init=False, repr=False)
     adapter: Any = field(init=False, repr=False)
+    is_bounded: bool = field(init=False, repr=False)
     reference: str = field(init=False, repr=False)
     __workflow__: Workflow[Value] = field(init=False, repr=False)
 
@@ -93,7 +95,10 @@ class Agent(Generic[Value]):
         self._set("tools", tuple(self.tools))
         self._set("hooks", tuple(self.hooks))
         self._set("media", (self.media,) if isinstance(self.media, str) else tuple(self.media))
+        self._set("is_bounded", self.limits is not None)
         self._set("limits", Limits.of(self.limits))
+        if not self.guards:
+            self._set("guards", AgentGuards())
         if not isinstance(self.guards, AgentGuards):
             raise ConfigError(
                 "guards: expected AgentGuards(input=[...], output=[...])", data={"field": "guards"}
@@ -107,6 +112,9 @@ class Agent(Generic[Value]):
         adapter, reference = _model(self.model)
         self._set("adapter", adapter)
         self._set("reference", reference)
+        learn = getattr(adapter, "learn_tools", None)
+        if learn is not None:  # a scripted model, whose script names tools by id
+            learn({item.id: item.name for item in self.toolset})
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

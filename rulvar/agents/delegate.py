@@ -54,6 +54,7 @@ def agent_as_tool(
         return from_child(workflow, args["input"] if unwrap else args, complete=_complete)
 
     delegate.adapters = workflow.adapters  # type: ignore[attr-defined]
+    delegate.__workflow__ = workflow  # type: ignore[attr-defined]
     return Tool(
         name="".join(char if char.isalnum() or char in "_-" else "_" for char in tool_id)[:64],
         id=tool_id,
@@ -120,6 +121,7 @@ def with_preflight(
         value = tool.function(*args, **kwargs)
         return await value if inspect.isawaitable(value) else value
 
+    checked.__wrapped__ = tool.function  # type: ignore[attr-defined]
     return replace(
         tool,
         function=checked,

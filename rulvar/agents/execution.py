@@ -58,7 +58,8 @@ def agent_workflow(
     """Return the workflow that runs an agent."""
 
     async def body(ctx: Ctx, args: Any) -> Any:
-        return await AgentExecution(agent, limits or agent.limits, run_of(ctx)).run(args)
+        run = run_of(ctx)
+        return await AgentExecution(agent, limits or _run_limits(agent, run), run).run(args)
 
     return Workflow(
         name=f"agent:{agent.id}",
@@ -68,7 +69,17 @@ def agent_workflow(
         grants=grants,
         budget_share=1.0,
         promise_usd=0.0,  # it promises turn by turn
+        read_limits=Limits.of,
+        uses=agent.tools,
     )
+
+
+def _run_limits(agent: Agent[Any], run: Run) -> Limits:
+    """Return an agent's limits in a run; those that the run was started with are its first agent's."""
+    given: Limits | None = run.request.own_limits
+    if given is None or run.agents:
+        return agent.limits
+    return agent.limits.tightened_by(given) if agent.is_bounded else given
 
 
 def _adapters(agent: Agent[Any]) -> tuple[Any, ...]:

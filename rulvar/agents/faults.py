@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rulvar.contracts.failure import failure_reason
 from rulvar.errors import (
     BudgetExceededError,
@@ -14,12 +16,23 @@ from rulvar.tools.faults import is_recorded_fault, recorded_fault
 
 __all__ = ["agent_fault"]
 
+_REASONS: Mapping[str, str] = {
+    "authentication": "the provider refused the credentials; check the key and what it may do",
+    "rate_limited": "the provider's rate limit or credit is used up; wait, or raise it there",
+    "unavailable": "the provider could not be reached, or failed; try again",
+    "timeout": "the provider did not answer in time; try again, or raise the time-out",
+    "rejected": "the provider refused the request; check the model's name and the size of what is sent",
+    "refused": "the model refused to answer, or had no room for it",
+    "invalid_response": "what it answered cannot be used (invalid_response)",
+    "configuration": "its adapter is not set up; check its options (configuration)",
+}
+
 
 def agent_fault(agent_id: str, result: AgentResult) -> RulvarError:
     """Return the error of an agent whose call did not end ok, live or served from the journal.
 
-    What an unknown exception says is not told: it may hold anything. What a provider's adapter says of a
-    failure of transport is.
+    Neither what an exception says is told nor what a provider says: either may hold anything. Why the
+    provider did not answer is told in words of our own.
     """
     error = result.error
     data = {"agent": agent_id, **((error.data if error is not None else None) or {})}
@@ -39,7 +52,8 @@ def agent_fault(agent_id: str, result: AgentResult) -> RulvarError:
             data={**data, "reason": "refused"},
         )
     reason = failure_reason(error)
-    told = (
-        f": {error.message}" if error is not None and kind in ("transport", "rate-limit") else f" ({reason})"
+    told, status = _REASONS.get(reason, reason), data.get("status")
+    http = f" (HTTP {status})" if isinstance(status, int) else ""
+    return ModelFailedError(
+        f"the model of agent {agent_id} failed: {told}{http}", data={**data, "reason": reason}
     )
-    return ModelFailedError(f"the model of agent {agent_id} failed{told}", data={**data, "reason": reason})

@@ -65,7 +65,9 @@ class Limits:
         if isinstance(limits, Limits):
             return limits
         if not isinstance(limits, Mapping):
-            raise ConfigError(f"{what}: expected Limits or a mapping", data={"field": what})
+            raise ConfigError(
+                f"{what}: expected Limits or a mapping, got {type(limits).__name__}", data={"field": what}
+            )
         known = {item.name for item in fields(cls)}
         for name in limits:
             if name not in known:
@@ -74,6 +76,14 @@ class Limits:
                     data={"field": f"{what}.{name}"},
                 )
         return cls(**limits)
+
+    def tightened_by(self, limits: Limits) -> Limits:
+        """Return the lower one of each bound of these limits and others."""
+        bounds: dict[str, Any] = {}
+        for item in fields(self):
+            both = (getattr(self, item.name), getattr(limits, item.name))
+            bounds[item.name] = min((bound for bound in both if bound is not None), default=None)
+        return Limits(**bounds)
 
     def lowered_by(self, limits: Limits | Mapping[str, Any] | None, what: str) -> Limits:
         """Return these limits with others in their place, none of which may be higher.

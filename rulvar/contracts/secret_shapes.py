@@ -45,6 +45,30 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
 )
 _URL_PASSWORD = re.compile(r"://[^\s/:@\"']*:([^\s/@\"']+)@", re.ASCII)
 
+# signatures that let whoever holds the address in: Azure's sig= beside its expiry, those of AWS and of Google
+_SIGNATURE = re.compile(
+    r"(?<![\w-])(?:x-(?:amz|goog)-signature|signature|sig)=([\w%+/=.~-]{8,})", re.ASCII | re.IGNORECASE
+)
+_SIGNED = re.compile(
+    r"[?&;](?:s[vrpte]|key-pair-id|expires|googleaccessid|x-(?:amz|goog)-[a-z]+)=", re.ASCII | re.IGNORECASE
+)
+_COOKIE = re.compile(
+    r"(?<![\w-])(?:set-)?cookie\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?=[\w.-]+=)", re.ASCII | re.IGNORECASE
+)
+_COOKIE_PAIR = re.compile(r"[ \t]*([\w.!#$%&*+^|~-]+)=([^;,\s\"'\\]*)(;?)", re.ASCII)
+_COOKIE_ATTRIBUTES = frozenset({"path", "domain", "expires", "max-age", "samesite", "priority", "version"})
+_ENCODED = re.compile(
+    r"(?<![\w+/=-])(?:[A-Za-z0-9+/_-]{4}){6,}[A-Za-z0-9+/_-]{0,3}={0,2}(?![\w+/=-])", re.ASCII
+)
+_COOKIE_FLAG = re.compile(r"[ \t]*(?:httponly|secure|partitioned)(;|(?![\w=]))", re.ASCII | re.IGNORECASE)
+_LONGEST_ENCODED = 16_384
+_ENCODED_RULES = frozenset(
+    {
+        "provider-key", "payment-key", "github-token", "forge-token", "aws-key", "google-key", "slack-token", "jwt",
+        "private-key", "bearer-token", "encoded-credential",
+    }
+)  # fmt: skip
+
 _USER_OPTION = re.compile(
     r"\bcurl\b[^\n|;&]{0,400}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?!\$)([^\s\"']+)", re.ASCII
 )
@@ -80,6 +104,13 @@ def find_shapes(text: str, lower: str) -> Iterator[Secret]:
         yield from _bearer_tokens(text)
     if "basic" in lower:
         yield from _basic_credentials(text)
+    if "sig" in lower:
+        for match in _SIGNATURE.finditer(text):
+            if _SIGNED.search(text[max(0, match.start() - 2048) : match.end() + 512]):
+                yield Secret(*match.span(1), "signed-url")
+    if "cookie" in lower:
+        yield from _cookies(text)
+    yield from _encoded(text)
 
 
 def _bearer_tokens(text: str) -> Iterator[Secret]:
@@ -105,3 +136,40 @@ def _decodes_to_pair(token: str) -> bool:
         return b":" in b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
     except ValueError:
         return False
+
+
+def _cookies(text: str) -> Iterator[Secret]:
+    """Yield the values of the cookies of a header; what is said about a cookie is no secret."""
+    for header in _COOKIE.finditer(text):
+        position = header.end()
+        while pair := _COOKIE_PAIR.match(text, position):
+            name, value = pair.group(1).lower(), pair.group(2)
+            if value and value != MASK and name not in _COOKIE_ATTRIBUTES:
+                yield Secret(*pair.span(2), "cookie")
+            position = pair.end()
+            if not pair.group(3):
+                break
+            while (flag := _COOKIE_FLAG.match(text, position)) is not None:
+                position = flag.end()
+
+
+def _encoded(text: str) -> Iterator[Secret]:
+    """Yield base64 texts that hold a credential which would be masked if it stood there in the open."""
+    for match in _ENCODED.finditer(text):
+        if len(match.group()) > _LONGEST_ENCODED:
+            continue
+        plain = _decoded(match.group())
+        if plain is not None and any(
+            secret.rule in _ENCODED_RULES for secret in find_shapes(plain, plain.lower())
+        ):
+            yield Secret(*match.span(), "encoded-credential")
+
+
+def _decoded(token: str) -> str | None:
+    bare = token.rstrip("=")
+    try:
+        plain = b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_" if set(bare) & {"-", "_"} else None)
+        text = plain.decode("ascii")
+    except ValueError:
+        return None
+    return text if all(char.isprintable() or char.isspace() for char in text) else None

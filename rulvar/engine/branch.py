@@ -136,8 +136,8 @@ class Attempt(Protocol):
     def called(self) -> None:
         """Count a tool call that is over, so that documents keep their place among calls."""
 
-    def declare(self, documents: Sequence[Any], tool: Any) -> None:
-        """Save the documents that a tool's envelope declares."""
+    def declare(self, documents: Sequence[Any], tool: Any, call: int | None = None) -> None:
+        """Save the documents that a tool's envelope declares; ``call`` is the seq of the call's entry."""
 
 
 class Place(msgspec.Struct, frozen=True, eq=False):

@@ -36,6 +36,8 @@ class RunRequest:
     budget_usd: float | None = None
     deadline_ms: int | None = None
     limits: UsageLimits | None = None
+    own_limits: Any = None
+    """Of the agent that the run is of; see ``Workflow.read_limits``."""
     tags: tuple[str, ...] = ()
     scope: Any = None
     config_fingerprint: str | None = None

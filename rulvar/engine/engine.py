@@ -23,6 +23,7 @@ from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.contracts.type_variables import Value
 from rulvar.engine.ambient import ambient_observers
 from rulvar.engine.answers import answer_run
+from rulvar.engine.bounds import Usd, ceiling_usd, default_limits, run_bounds
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.closing import close_all, release_adapters
@@ -41,6 +42,7 @@ from rulvar.engine.options import (
     deadline_ms,
     list_of,
     run_tags,
+    running_loop,
     scope_value,
     transcripts_of,
 )
@@ -53,11 +55,9 @@ from rulvar.engine.slots import CallSlots
 from rulvar.engine.submissions import make_submission, queue_of, request_of
 from rulvar.engine.watchers import Watchers
 from rulvar.engine.workflow import RunsAs, Workflow, unknown_workflow
-from rulvar.errors import ConfigError
-from rulvar.kernel.admission import BudgetDefaults, check_usd
+from rulvar.kernel.admission import BudgetDefaults
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
-from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy
 from rulvar.stores.memory import InMemoryStore
 from rulvar.tools.grants import check_grants
@@ -78,26 +78,23 @@ class Engine(Registries):
         permissions: rules of the tool gate, or a preset: ``strict``, ``standard``, ``open``; see Permissions.
         pricing: model reference to price table, over what the adapter declares.
         budget_defaults: bounds of every run; see BudgetDefaults.
-        concurrency: how many model calls may be under way at once; None is no bound.
-        retry: default RetryPolicy of model calls.
-        determinism: what happens when a workflow reads the clock, chance, fresh ids or the environment
-            itself: ``"warn"`` (the default: an event), ``"error"`` (the run ends with a
-            DeterminismError), ``"off"``, or ``{"mode": ..., "allow": [modules, files, rules]}``.
+        concurrency, retry: how many model calls may be under way at once, and their default RetryPolicy.
+        determinism: what happens when a workflow reads the clock, chance, fresh ids or the environment: ``"warn"``
+            (the default: an event), ``"error"`` (a DeterminismError), ``"off"``, or ``{"mode": ..., "allow": [...]}``.
         clock, entropy: where time and chance come from.
-        lease_ttl_s: for how many seconds a run is held when this process stops answering; renewed
-            at a third of it.
+        lease_ttl_s: seconds that a run is held when this process stops answering; renewed at a third.
         owner: what names this process to people who look at leases; ``host:pid`` unless given.
-        salt_args: whether the digest of a run's arguments is salted: with it, two runs with the same
-            arguments do not show it in their meta rows.
+        salt_args: whether meta rows hide which runs have the same arguments: their digests are salted.
         queue: how runs reach workers; see :meth:`enqueue`.
         limiter: bounds model calls over many processes.
         workflows: workflows that may be named in ``ctx.workflow``, ``resume`` and ``enqueue``.
         interceptors: stand around every tool, the first outermost; see ``contracts.ports.tools``.
         providers: services that tools and machines ask for with ``inject``; see Providers.
         grants: what tools may be used; whatever is not listed is denied. None is no such list.
+        budget_usd, limits: of every run that is given none; limits of agents (Limits) or of model calls
+            (UsageLimits). No bound unless given.
         trace: whether runs keep the arguments and envelopes of tool calls; see :meth:`run`.
-        serial_children: start the children of a state machine one after another, each once the one before
-            has ended or waits.
+        serial_children: start a machine's children one after another, each once the one before ended or waits.
 
     Raises:
         ConfigError: an option is wrong; names it.
@@ -128,6 +125,8 @@ class Engine(Registries):
         interceptors: Iterable[Interceptor] = (),
         providers: Providers | Mapping[Any, Any] | Iterable[Any] = (),
         grants: Iterable[str] | None = None,
+        budget_usd: Usd = None,
+        limits: Any = None,
         trace: bool = False,
         serial_children: bool = False,
     ) -> None:
@@ -149,6 +148,8 @@ class Engine(Registries):
         self.interceptors = check_interceptors(interceptors)
         self.providers = providers if isinstance(providers, Providers) else Providers(providers)
         self.grants = check_grants(grants)
+        self.budget_usd = ceiling_usd(budget_usd, None)
+        self.limits = default_limits(limits)
         self.tracing = trace
         self.serial_children = serial_children
         self.guard = Guard(determinism)
@@ -184,9 +185,10 @@ class Engine(Registries):
         args: Any = None,
         *,
         run_id: str | None = None,
-        budget_usd: float | None = None,
+        budget_usd: Usd = None,
+        budget_micros: int | None = None,
         deadline_at: datetime | float | None = None,
-        limits: UsageLimits | Mapping[str, Any] | None = None,
+        limits: Any = None,
         name: str | None = None,
         tags: Iterable[str] = (),
         scope: Mapping[str, Any] | None = None,
@@ -197,16 +199,17 @@ class Engine(Registries):
         """Start a run and return its handle at once; the workflow runs on the current event loop.
 
         Args:
-            args: anything with a JSON form; it is checked against the workflow's ``args``.
+            args: anything with a JSON form that fits the workflow's ``args``.
             run_id: 1 to 200 characters of ``A-Z a-z 0-9 . _ -``; a ULID unless given.
-            budget_usd: ceiling of the run in USD; no bound unless given. It holds over every resume.
+            budget_usd, budget_micros: ceiling of the run, in USD or in micro-USD; the engine's unless given. It
+                holds over every resume.
             deadline_at: aware datetime or epoch seconds at which the run is cancelled.
-            limits: bounds of every agent call of the run that has none itself or from its profile.
+            limits: of an agent Limits, the tighter of these and its own hold; of another workflow UsageLimits, the
+                bounds of its agent calls that have none themselves or from their profile.
             name, tags: for people who look runs up.
             scope: what the run belongs to (a tenant, a project); journaled before anything runs.
             config_fingerprint: kept in the meta row.
-            trace: keep the arguments and envelopes of tool calls in the journal, so that a tool fixture can be
-                made of the run; the engine's ``trace`` unless given.
+            trace: keep arguments and envelopes of tool calls in the journal, for a tool fixture of the run.
             kept: by name, what is stored beside the run's transcripts before it starts.
 
         Raises:
@@ -218,15 +221,14 @@ class Engine(Registries):
             workflow=workflow,
             args=args,
             args_json=None if args is None else journal_form(args, f"run of {workflow.name!r}: args"),
-            budget_usd=check_usd(budget_usd, "budget_usd"),
             deadline_ms=deadline_ms(deadline_at),
-            limits=None if limits is None else UsageLimits.of(limits),
             name=check_text(name, "name"),
             tags=run_tags(tags),
             scope=scope_value(scope),
             config_fingerprint=check_text(config_fingerprint, "config_fingerprint"),
             trace=self.tracing if trace is None else trace,
             kept=kept or {},
+            **run_bounds(self, workflow, (budget_usd, budget_micros), limits),
         )
         return self._start(RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock)), request)
 
@@ -238,9 +240,10 @@ class Engine(Registries):
         args: Any = None,
         dry_run: bool = False,
         invalidate: Iterable[int] = (),
-        budget_usd: float | None = None,
+        budget_usd: Usd = None,
+        budget_micros: int | None = None,
         deadline_at: datetime | float | None = None,
-        limits: UsageLimits | Mapping[str, Any] | None = None,
+        limits: Any = None,
     ) -> ResumeHandle[Value]:
         """Continue a run from its journal: finished calls are served, the rest is done.
 
@@ -250,7 +253,7 @@ class Engine(Registries):
             dry_run: write nothing, and stop at the first call that would go live with a
                 ``journal_miss`` error in the outcome.
             invalidate: seqs of memoized failures that are to be run again.
-            budget_usd: another ceiling from now on; journaled. The recorded one holds unless given.
+            budget_usd, budget_micros: another ceiling from now on; the recorded one holds unless given.
             deadline_at, limits: as in :meth:`run`, for this segment.
         """
         check_run_id(run_id)
@@ -262,10 +265,9 @@ class Engine(Registries):
             args_json=None if args is None else journal_form(args, f"resume of {run_id!r}: args"),
             resumed=True,
             strict=dry_run,
-            budget_usd=check_usd(budget_usd, "budget_usd"),
             deadline_ms=deadline_ms(deadline_at),
-            limits=None if limits is None else UsageLimits.of(limits),
             invalidate=list_of(invalidate, "invalidate", "seqs"),
+            **run_bounds(self, workflow, (budget_usd, budget_micros), limits, starts=False),
         )
         handle: ResumeHandle[Value] = ResumeHandle(self, run_id, EventBus(run_id, 0, self.clock))
         self._start(handle, request, known=workflow is not None)
@@ -274,10 +276,7 @@ class Engine(Registries):
     def _start(
         self, handle: RunHandle[Value], request: RunRequest, *, known: bool = True
     ) -> RunHandle[Value]:
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            raise ConfigError("engine.run needs a running event loop: call it from async code") from None
+        loop = running_loop()
         segment = Segment(self, handle, request, workflow_is_known=known)
         task = loop.create_task(segment.execute(), name=f"rulvar run {request.run_id}")
         handle._task = task
@@ -345,7 +344,8 @@ class Engine(Registries):
         args: Any = None,
         *,
         run_id: str | None = None,
-        budget_usd: float | None = None,
+        budget_usd: Usd = None,
+        budget_micros: int | None = None,
         deadline_at: datetime | float | None = None,
         name: str | None = None,
         tags: Iterable[str] = (),
@@ -368,7 +368,7 @@ class Engine(Registries):
             self.workflow_of(wf),
             args,
             run_id=run_id,
-            budget_usd=budget_usd,
+            budget_usd=ceiling_usd(budget_usd, budget_micros, self.budget_usd),
             deadline_at=deadline_at,
             name=name,
             tags=tags,

@@ -16,12 +16,14 @@ class RunModels:
 
     def __init__(self, registries: Registries, adapters: Iterable[Adapter] = ()) -> None:
         self._registries = registries
-        self._own: dict[str, Adapter] = {adapter.id: adapter for adapter in adapters}
+        self._own: dict[str, Adapter] = {}
+        self.bring(adapters)
 
     def bring(self, adapters: Iterable[Adapter]) -> None:
         """Add the adapters of a child workflow, behind those that are there."""
         for adapter in adapters:
-            self._own.setdefault(adapter.id, adapter)
+            if adapter.id not in self._own:
+                self._own[adapter.id] = self._registries.wrap_adapter(adapter)
 
     def adapter(self, adapter_id: str) -> Adapter:
         """Return an adapter by id.

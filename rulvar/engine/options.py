@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, cast
@@ -27,6 +28,7 @@ __all__ = [
     "mapping_of",
     "price_table",
     "run_tags",
+    "running_loop",
     "scope_value",
     "transcripts_of",
 ]
@@ -92,6 +94,14 @@ def run_tags(tags: Any) -> tuple[str, ...]:
         if not isinstance(tag, str):
             raise ConfigError(f"tags[{number}]: expected a text, got {_told(tag)}", data={"field": "tags"})
     return listed
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop that a run starts on."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise ConfigError("engine.run needs a running event loop: call it from async code") from None
 
 
 def scope_value(scope: Any) -> Any:

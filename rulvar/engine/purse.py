@@ -31,9 +31,9 @@ class RunPurse:
         verdict = self._run.budget.ledger.reserve(self._place.account, usd(micros))
         if isinstance(verdict, Denial):
             left = max(0, verdict.ceiling - verdict.spent - verdict.reserved)
-            hint = "; raise the run's budget, whose ceiling is 0" if verdict.ceiling == 0 else ""
             raise BudgetExceededError(
-                f"the call may cost {micros} micro-USD, and {left} are left of the ceiling of {verdict.ceiling}{hint}",
+                f"the call may cost {micros} micro-USD, and {left} are left of the ceiling of {verdict.ceiling}: raise "
+                f"{verdict.bound}",
                 data=verdict.to_wire(),
             )
         self._reservation = verdict

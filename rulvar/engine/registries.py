@@ -43,6 +43,10 @@ class Registries:
             known = self.workflow_of(item)
             self._workflows[known.name] = known
 
+    def wrap_adapter(self, adapter: Adapter) -> Adapter:
+        """Return what stands for an adapter that a workflow brings."""
+        return adapter
+
     def workflow_of(self, wf: Workflow[Any] | RunsAs[Any] | type | str) -> Workflow[Any]:
         """Return a workflow, looking a name up; a state machine is compiled to one.
 

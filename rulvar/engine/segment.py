@@ -22,7 +22,7 @@ from rulvar.engine.handle import RunHandle
 from rulvar.engine.interruptions import count_interruptions
 from rulvar.engine.invalidation import check_invalidated
 from rulvar.engine.lease import HeldRun
-from rulvar.engine.primitives.child import check_args
+from rulvar.engine.primitives.child import check_args, revived_args
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.engine.run_meta import run_meta, segments_of
@@ -215,8 +215,7 @@ class Segment:
 
     async def _body(self, run: Run, args: Any) -> tuple[RunStatus, Any, BaseException | None]:
         workflow = self._request.workflow
-        if workflow.args is not None:
-            args = workflow.args.revive(args)
+        args = revived_args(workflow, args)
         if not workflow.is_driver:
             self._engine.guard.watch(run, workflow.body)
         ctx = self._engine.ctx_of(run)

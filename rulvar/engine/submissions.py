@@ -11,6 +11,7 @@ from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.ports.queue import RunQueue, Submission
 from rulvar.contracts.ports.transcripts import TranscriptStore
+from rulvar.engine.bounds import run_bounds
 from rulvar.engine.calls import RunRequest
 from rulvar.engine.options import check_text, deadline_ms, run_tags, scope_value
 from rulvar.engine.primitives.child import check_args
@@ -61,16 +62,17 @@ def make_submission(
 
 def request_of(engine: Engine, submission: Submission) -> RunRequest:
     """Return what starts a submitted run; the submission is kept beside it, for whoever resumes it."""
+    workflow = engine.workflow_of(submission.workflow)
     return RunRequest(
         run_id=submission.run_id,
-        workflow=engine.workflow_of(submission.workflow),
+        workflow=workflow,
         args=None,
         args_json=None if submission.args is None else submission.args.encode("utf-8"),
-        budget_usd=submission.budget_usd,
         deadline_ms=submission.deadline_ms,
         name=submission.name,
         tags=submission.tags,
         scope=submission.scope,
+        **run_bounds(engine, workflow, (submission.budget_usd, None), None),
         kept={_NAME: encode_json(submission.to_wire())},
     )
 

@@ -39,6 +39,8 @@ class Workflow(Generic[ValueOut]):
         promise_usd: what is promised for it when it starts as a child; None is the engine's flat promise.
         is_driver: whether the body is rulvar's own and brings the author's code into the determinism
             guard's view itself.
+        read_limits: reads the limits of one run; None takes UsageLimits, the bounds of model calls.
+        uses: tools that its source does not show.
     """
 
     name: str
@@ -54,6 +56,8 @@ class Workflow(Generic[ValueOut]):
     budget_share: float | None = None
     promise_usd: float | None = None
     is_driver: bool = False
+    read_limits: Callable[[Any], Any] | None = None
+    uses: tuple[Any, ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[ValueOut]:
         """Call the body itself, as a test of a helper may."""

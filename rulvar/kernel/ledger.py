@@ -56,6 +56,14 @@ class Denial:
     reserved: int
     proposed: int
 
+    @property
+    def bound(self) -> str:
+        """What the ceiling is that somebody would have to raise, in words."""
+        scope, agent, agent_id = self.account.partition("#")
+        if agent:
+            return f"limits.max_cost_micros of agent {agent_id}"
+        return "the run's budget" if scope == ROOT else f"the budget of child {scope!r}"
+
     def to_wire(self) -> dict[str, object]:
         """Return the JSON object that the error carries."""
         return {
@@ -112,7 +120,8 @@ class Ledger:
         spent = micro_usd(spent_usd)
         above = self._accounts[parent]
         left = above.remaining
-        ceiling = None if left is None else spent + int(left * fraction)
+        # with all that its parent has left it is bounded by its parent alone
+        ceiling = None if left is None or fraction >= 1 else spent + int(left * fraction)
         if most is not None:
             ceiling = most if ceiling is None else min(ceiling, most)
         account = self._accounts.get(name)
@@ -129,7 +138,7 @@ class Ledger:
         """
         above = self._accounts[parent]
         left = None if above.ceiling is None else max(0, above.ceiling - micro_usd(before_usd))
-        ceiling = None if left is None else int(left * fraction)
+        ceiling = None if left is None or fraction >= 1 else int(left * fraction)
         account = self._accounts.get(name)
         if account is None:
             account = self._accounts[name] = Account(name, above, ceiling, spent=micro_usd(spent_usd))

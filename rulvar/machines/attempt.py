@@ -95,8 +95,8 @@ class TransitionAttempt:
         """Count a tool call that is over."""
         self._position += 1
 
-    def declare(self, documents: Sequence[Any], tool: Any) -> None:
-        """Save the documents that a tool's envelope declares."""
+    def declare(self, documents: Sequence[Any], tool: Any, call: int | None = None) -> None:
+        """Save the documents that a tool's envelope declares; ``call`` is the seq of the call's entry."""
         for declared in documents:
             assert isinstance(declared, DeclaredDocument)
             options = dict(declared.options)
@@ -109,7 +109,8 @@ class TransitionAttempt:
             }
             wire = declared.to_wire()
             try:
-                self.save(wire["documentName"], wire["content"], key, validate, options, meta, tool=tool)
+                name, content = wire["documentName"], wire["content"]
+                self.save(name, content, key, validate, options, meta, tool=tool, call=call)
             except (ConfigError, InvalidOutputError) as error:
                 raise type(error)(f"tool {tool.id}: {error.message}", data=error.data) from None
 
@@ -139,6 +140,7 @@ class TransitionAttempt:
         meta: Mapping[str, Any],
         *,
         tool: Any = None,
+        call: int | None = None,
     ) -> str:
         """Add a document to the draft, and return its id."""
         made, warning = self._maker.make(
@@ -157,6 +159,7 @@ class TransitionAttempt:
             at_ms=self.run.clock.now_ms(),
             position=self._position,
             turn=len(self._documents) + len(self._children),
+            call=call,
         )
         self._documents.append(saved)
         facts = {"transition": self.transition, "documentName": saved.name, "documentId": saved.id}

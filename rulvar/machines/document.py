@@ -178,6 +178,7 @@ class Document:
         at_ms: when it was saved, epoch milliseconds.
         position: how many tool calls its transition had made before.
         turn: counts the documents and children of its transition.
+        call: seq of the entry of the tool call that declared it, or None.
     """
 
     id: str
@@ -194,6 +195,7 @@ class Document:
     at_ms: int = 0
     position: int = 0
     turn: int = 0
+    call: int | None = None
 
     def to_wire(self) -> dict[str, Any]:
         """Return the JSON object; fields that say nothing are left out."""
@@ -208,6 +210,8 @@ class Document:
             wire["internal"] = True
         if self.options:
             wire["options"] = dict(self.options)
+        if self.call is not None:
+            wire["call"] = self.call
         return {**wire, "atMs": self.at_ms, "position": self.position, "turn": self.turn}
 
     @classmethod
@@ -228,6 +232,7 @@ class Document:
             at_ms=wire.get("atMs", 0),
             position=wire.get("position", 0),
             turn=wire.get("turn", 0),
+            call=wire.get("call"),
         )
 
 

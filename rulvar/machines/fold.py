@@ -161,16 +161,17 @@ class _Fold:
         ended = recorded_ms(wire, "endedAt")
         fields = {**told, "durationMs": ended - started, "pending": wire.get("pending")}
         if entry.status == "ok":
+            if attempt is None:
+                self._declared(node, wire.get("value"), ended)
             node.emit(
                 "tool.completed", ended, {**fields, "envelope": wire.get("envelope", wire.get("value"))}
             )
-            if attempt is None:
-                self._declared(node, wire.get("value"), ended)
         else:
             error = (wire.get("error") or {}).get("message", entry.status)
             node.emit("tool.failed", ended, {**fields, "error": error, "envelope": wire.get("envelope")})
         if attempt is not None:
             node.calls.append(len(node.events))
+            node.ended_at[entry.ref] = len(node.events) - 1
 
     def _declared(self, node: RunNode, envelope: Any, ended: int) -> None:
         """A workflow that is no machine has the documents that its tools declare."""

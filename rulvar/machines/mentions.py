@@ -85,17 +85,20 @@ def _visit(item: Any, found: Mentions) -> Iterable[Any]:
     if isinstance(item, Tool):
         found.tools[item.id] = item
         found.tokens.update(injected.token for injected in item.injected.values())
-        return [item.function, *item.documents]
+        return [item.function, getattr(item.function, "__workflow__", None), *item.documents]
     if isinstance(item, Workflow):
         found.workflows[item.name] = item
-        return [item.source or item.body]
+        return [item.source or item.body, *item.uses]
     if isinstance(item, Injected):
         found.tokens.add(item.token)
         return []
     if isinstance(item, type):
         return _class(item, found)
-    if isinstance(item, FunctionType):
-        return _function(item) if _is_project(item.__module__) else []
+    if isinstance(item, FunctionType) and _is_project(item.__module__):
+        return _function(item)
+    runs_as = getattr(item, "__workflow__", None)
+    if isinstance(runs_as, Workflow):
+        return [runs_as]
     wrapped = getattr(item, "__func__", None) or getattr(item, "__wrapped__", None)
     return [] if wrapped is None else [wrapped]
 

@@ -36,6 +36,7 @@ class RunNode:
         self.is_machine = False
         self.events: list[tuple[str, int, dict[str, Any]]] = []
         self.calls: list[int] = []
+        self.ended_at: dict[int | None, int] = {}
         self.children: list[RunNode] = []
         self.waits: dict[int, tuple[Pending, ...]] = {}
         self.park: int | None = None
@@ -74,6 +75,7 @@ def state_diff(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str,
 
 def interleave(node: RunNode, attempt: OpenAttempt, commit: Commit) -> None:
     """Put what a commit saved and started between the tool calls of its attempt, where it happened."""
+    calls = [index for index in node.calls if index > attempt.started]
     told: list[tuple[int, int, tuple[str, int, dict[str, Any]]]] = []
     seen: set[str] = set()
     for document in commit.documents:
@@ -88,19 +90,26 @@ def interleave(node: RunNode, attempt: OpenAttempt, commit: Commit) -> None:
         }
         if key is not None:
             seen.add(key)
-        told.append((document.position, document.turn, ("document.emitted", document.at_ms, fields)))
+        index = _index_after(document.position, calls, attempt, len(node.events))
+        if document.call in node.ended_at:
+            index = node.ended_at[document.call]  # a tool's documents are saved before its call is over
+        told.append((index, document.turn, ("document.emitted", document.at_ms, fields)))
     for launch in commit.children:
-        told.append((launch.position, launch.turn, _queued(node, commit, launch)))
-    calls = [index for index in node.calls if index > attempt.started]
+        index = _index_after(launch.position, calls, attempt, len(node.events))
+        told.append((index, launch.turn, _queued(node, commit, launch)))
     ordered = sorted(told, key=lambda item: item[:2])
-    for shift, (position, _, (type_, ts, fields)) in enumerate(ordered):
-        if position == 0:
-            index = attempt.started
-        else:
-            index = calls[position - 1] if position <= len(calls) else len(node.events) - shift
+    for shift, (index, _, (type_, ts, fields)) in enumerate(ordered):
         clean = {name: value for name, value in fields.items() if value is not None}
         node.events.insert(index + shift, (type_, ts, clean))
     node.calls.clear()
+    node.ended_at.clear()
+
+
+def _index_after(position: int, calls: list[int], attempt: OpenAttempt, end: int) -> int:
+    """Return where something stands that happened after that many calls of an attempt."""
+    if position == 0:
+        return attempt.started
+    return calls[position - 1] if position <= len(calls) else end
 
 
 def _queued(node: RunNode, commit: Commit, launch: Launch) -> tuple[str, int, dict[str, Any]]:

@@ -109,7 +109,9 @@ def prune_cassette(cassette: str | os.PathLike[str], lines: Iterable[int]) -> in
 def merge_cassettes(inputs: Iterable[str | os.PathLike[str]], output: str | os.PathLike[str]) -> int:
     """Write the rows of several cassettes into one, in order; return how many there are.
 
-    Occurrences of a request that several files hold are numbered on.
+    Occurrences of a request that several files hold are numbered on. Rows that two files begin with, header
+    included, were recorded once and are written once: they are what both sides of a git conflict had before. A
+    file that is named twice is written twice.
 
     Raises:
         ConfigError: fewer than two inputs, other hash versions, contradicting declarations, or an
@@ -126,8 +128,9 @@ def merge_cassettes(inputs: Iterable[str | os.PathLike[str]], output: str | os.P
         check_numbering(tape)
     lines = [encode_json(tapes[0].header.wire)]
     following: dict[tuple[str, str], int] = {}
-    for tape in tapes:
-        lines += _numbered_on(tape, following)
+    for number, tape in enumerate(tapes):
+        shared = max((_shared_rows(earlier, tape) for earlier in tapes[:number]), default=0)
+        lines += _numbered_on(tape, following, shared)
     path = cassette_name(output, "output")
     data = b"\n".join(lines) + b"\n"
     check_replayable(parse_cassette(path, data))
@@ -169,12 +172,35 @@ def _shown(difference: Difference) -> dict[str, Any]:
     return {"path": difference.path, "old": recorded, "new": actual}
 
 
-def _numbered_on(tape: Cassette, following: dict[tuple[str, str], int]) -> list[bytes]:
-    """Return the lines of a file's rows, their occurrences moved past those that came before."""
+def _shared_rows(left: Cassette, right: Cassette) -> int:
+    """Return how many rows two files begin with, when they are continuations of one file.
+
+    A file that is named twice is meant twice.
+    """
+    if left.path == right.path or left.header.wire != right.header.wire:
+        return 0
+    count = 0
+    for index in range(min(len(left.rows), len(right.rows))):
+        if _line(left, index) != _line(right, index):
+            break
+        count += 1
+    return count
+
+
+def _numbered_on(tape: Cassette, following: dict[tuple[str, str], int], shared: int) -> list[bytes]:
+    """Return the lines of a file's rows, their occurrences moved past those that came before.
+
+    Args:
+        shared: how many of its first rows are written already.
+    """
     lines: list[bytes] = []
     offsets = dict(following)
     for index, row in enumerate(tape.rows):
         key = (row.adapter_id, row.request_hash)
+        if index < shared:
+            if row.occurrence is not None:
+                offsets[key] -= 1
+            continue
         occurrence = row.occurrence
         offset = offsets.get(key, 0)
         if occurrence is None:

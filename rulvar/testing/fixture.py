@@ -326,10 +326,10 @@ def _boundary(tools: str | Iterable[Any], is_used: bool) -> Boundary:
     ids: list[str] = []
     given = list(tools)
     for number, item in enumerate(given):
-        found = item.id if isinstance(item, Tool) else item
+        found = item.id if isinstance(item, Tool) else _model_id(item)
         if not isinstance(found, str) or not found:
             raise ConfigError(
-                f"replay_tools[{number}]: expected a tool, its id or 'model', got {item!r}",
+                f"replay_tools[{number}]: expected a tool, its id, an adapter or 'model', got {item!r}",
                 data={"field": f"replay_tools[{number}]"},
             )
         ids.append(found)
@@ -338,3 +338,10 @@ def _boundary(tools: str | Iterable[Any], is_used: bool) -> Boundary:
             "replay_tools is empty: leave it out for every tool, or name some", data={"field": "replay_tools"}
         )
     return Boundary(frozenset(ids), frozenset(item for item in given if isinstance(item, str)))
+
+
+def _model_id(item: Any) -> Any:
+    """Return what names the turns of an adapter, or of an adapter's model; anything else as it is."""
+    adapter = getattr(item, "adapter", item)
+    own = getattr(adapter, "id", None)
+    return f"{MODEL}{own}" if callable(getattr(adapter, "stream", None)) and isinstance(own, str) else item

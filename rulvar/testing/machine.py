@@ -10,7 +10,6 @@ from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.outcome import Outcome, Pending
 from rulvar.contracts.ports.clock import Clock
 from rulvar.contracts.stream import WireError
-from rulvar.engine.engine import Engine
 from rulvar.engine.handle import RunHandle
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.providers import Providers
@@ -34,8 +33,9 @@ from rulvar.testing.engine import ImpatientClock, fake_routing
 from rulvar.testing.fake import FakeAdapter
 from rulvar.testing.fixture import FixturePlan, plan_fixture
 from rulvar.testing.leftover_answers import check_answers, warn_of
-from rulvar.testing.model_boundary import bound_models
+from rulvar.testing.model_boundary import BoundEngine
 from rulvar.testing.run import TestRun
+from rulvar.testing.tokens import check_tokens
 
 __all__ = ["RunWatcher", "TestBench", "root_cause", "run_workflow"]
 
@@ -77,8 +77,8 @@ async def run_workflow(
         fixture: a file: replayed when it is there, recorded when it is not.
         replay: a fixture, or its file: always replayed.
         record: a file to record to, or True to keep the recording on ``run.recordings`` only.
-        replay_tools: the tools that take part: ``"*"``, or a list of tools, ids and ``"model"``; others run
-            for real and are never captured.
+        replay_tools: the tools that take part: ``"*"``, or a list of tools, ids, adapters and ``"model"``; others
+            run for real and are never captured.
         clock: with a TestClock, delays and timeouts wait for it; without, delays are skipped.
         models: adapters, or one; the fake model without responders unless given.
         scope: what the run belongs to.
@@ -150,8 +150,9 @@ class TestBench:
         known = options.get("workflows") or ()
         has_profiles = bool(options.get("profiles"))
         routing = {**_default_routing(adapters), **options.pop("routing", {})}
-        self.engine = Engine(
-            adapters=bound_models(adapters, plan),
+        self.engine = BoundEngine(
+            plan,
+            adapters=adapters,
             journal=self.store,
             clock=clock or ImpatientClock(),
             providers=providers,
@@ -267,22 +268,13 @@ class TestBench:
         )
 
     def _check_names(self, has_profiles: bool) -> None:
-        """Refuse a name that no tool of the run has: a typing error would let the tool run for real."""
+        """Refuse a token that nothing in the run asks for: a typing error would let the tool run for real."""
         tools = self._mentions.tools
-        known = {*tools, *(item.name for item in tools.values())}
-        if not known or has_profiles:
+        if not tools or has_profiles:
             return  # which tools there are shows only once it runs
-        tokens = {item for item in self._mentions.tokens if isinstance(item, str)}
-        named = [
-            ("overrides", name) for name in self._overrides if isinstance(name, str) and name not in tokens
-        ]
+        named: list[tuple[str, Any]] = [("overrides", token) for token in self._overrides]
         named += [("replay_tools", name) for name in self.plan.named]
-        for option, name in named:
-            if name not in known:
-                raise ConfigError(
-                    f"{option}: no tool of the run is named {name!r}; tools: {', '.join(sorted(known))}",
-                    data={"field": option, "token": name},
-                )
+        check_tokens(named, tools, self._mentions.tokens)
 
 
 def _applicable(root: RunView, answers: Answers) -> Pending | None:

@@ -29,21 +29,27 @@ from rulvar.contracts.stream import (
 )
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.engine.branch import CURRENT_PLACE
+from rulvar.engine.engine import Engine
 from rulvar.errors import ReplayDriftError
 from rulvar.testing.fixture import FixturePlan
 from rulvar.testing.wrapped import start_stream
 
-__all__ = ["BoundModel", "bound_models"]
+__all__ = ["BoundEngine", "BoundModel"]
 
 _FIELDS = frozenset({"text", "toolCalls", "finishReason", "usage"})
 
 
-def bound_models(adapters: list[Any], plan: FixturePlan) -> list[Any]:
-    """Return the adapters of a run, those inside the boundary wrapped."""
-    return [
-        BoundModel(adapter, plan) if plan.interceptors and plan.holds(f"model:{adapter.id}") else adapter
-        for adapter in adapters
-    ]
+class BoundEngine(Engine):
+    """An engine whose models inside the boundary of a fixture are wrapped, those that agents bring too."""
+
+    def __init__(self, plan: FixturePlan, *, adapters: list[Any], **options: Any) -> None:
+        self._plan = plan
+        super().__init__(adapters=map(self.wrap_adapter, adapters), **options)
+
+    def wrap_adapter(self, adapter: Adapter) -> Adapter:
+        """Return an adapter, wrapped when its turns take part."""
+        bound = self._plan.interceptors and self._plan.holds(f"model:{adapter.id}")
+        return BoundModel(adapter, self._plan) if bound else adapter
 
 
 class BoundModel:
@@ -52,9 +58,9 @@ class BoundModel:
     def __init__(self, adapter: Adapter, plan: FixturePlan) -> None:
         self._adapter = adapter
         self._plan = plan
-        for name in ("provider", "usage_semantics", "count_tokens"):
-            if hasattr(adapter, name):
-                setattr(self, name, getattr(adapter, name))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._adapter, name)  # what it declares beside: its provider, what a call may cost
 
     @property
     def id(self) -> str:

@@ -52,10 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--rulvar-record",
+        type=lambda text: "all" if text == "rewrite" else text,
         choices=RECORD_MODES,
         default=None,
         help="when the fixtures cassette and tool_recording record: none (default in CI), once (default), "
-        "new_episodes, all",
+        "new_episodes, all (or rewrite)",
     )
     group.addoption(
         "--rulvar-coverage",

@@ -168,9 +168,18 @@ class ScriptedModel(FakeAdapter):
         for number, step in enumerate(self._steps):
             check_step(step, f"scripted_model steps[{number}]")
         self._at = 0
+        self._tool_names: dict[str, str] = {}
         self.max_cost_micros = max_cost_micros
         self.stream_chunk = stream_chunk
         self.media = _media_types(media)
+
+    def learn_tools(self, names: Mapping[str, str]) -> None:
+        """See under which names an agent's tools are called, by id: ids that look alike get a number."""
+        self._tool_names.update(names)
+
+    def tool_name(self, tool_id: str) -> str:
+        """Return the name that a tool is called by."""
+        return self._tool_names.get(tool_id) or _NOT_IN_A_NAME.sub("_", tool_id)
 
     @property
     def remaining(self) -> int:
@@ -306,7 +315,7 @@ def _final_turn(model: ScriptedModel, call: FakeCall, output: Any, usage: Usage)
 def _tool_turn(model: ScriptedModel, calls: Sequence[Mapping[str, Any]], usage: Usage) -> list[ChatEvent]:
     events: list[ChatEvent] = []
     for call in calls:
-        name = _NOT_IN_A_NAME.sub("_", call.get("tool_id") or call.get("toolId") or call.get("name") or "")
+        name = model.tool_name(call.get("tool_id") or call.get("toolId") or call.get("name") or "")
         call_id = call.get("id") or model.tool_call_id()
         args = copy.deepcopy(call.get("input", call.get("args", {})))
         events += [ToolCallStart(id=call_id, name=name), ToolCallEnd(id=call_id, args=args)]

@@ -10,7 +10,7 @@ from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.ports.clock import Clock
 from rulvar.engine.ctx import Ctx, run_of
 from rulvar.engine.engine import Engine
-from rulvar.engine.primitives.child import check_args
+from rulvar.engine.primitives.child import check_args, revived_args
 from rulvar.engine.providers import Providers
 from rulvar.engine.workflow import define_workflow
 from rulvar.errors import ConfigError
@@ -26,6 +26,7 @@ from rulvar.machines.state import Frozen, copy_json
 from rulvar.machines.trace import TraceEvent
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.engine import ImpatientClock
+from rulvar.testing.tokens import check_tokens
 
 __all__ = ["TransitionRun", "run_transition"]
 
@@ -96,9 +97,11 @@ async def run_transition(
     given = _input(item, payload)
     workflow = machine.__workflow__
     plain = None if args is None else journal_value(args, "args")
-    if args is not None and (refused := check_args(workflow, plain)) is not None:
+    refused = check_args(workflow, plain)
+    if refused is not None and args is not None:
         raise refused
-    revived = plain if workflow.args is None or plain is None else workflow.args.revive(plain)
+    # a body that reads none of them may go without arguments
+    revived = plain if refused is not None else revived_args(workflow, plain)
     before = {} if state is None else journal_value(state, "state")
     if not isinstance(before, dict):
         raise ConfigError(
@@ -106,6 +109,8 @@ async def run_transition(
             data={"field": "state"},
         )
     mentions = find_mentions([machine, *apps])
+    if mentions.tools:
+        check_tokens([("overrides", token) for token in overrides or ()], mentions.tools, mentions.tokens)
     done: list[tuple[MachineRun, Commit]] = []
 
     async def single(ctx: Ctx) -> None:

@@ -20,9 +20,11 @@ from rulvar.engine.providers import Providers
 from rulvar.engine.workflow import define_workflow
 from rulvar.errors import ConfigError, InvalidInputError, NonSerializableValueError
 from rulvar.kernel.ledger import usd
+from rulvar.machines.mentions import find_mentions
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.engine import ImpatientClock
 from rulvar.testing.machine import root_cause
+from rulvar.testing.tokens import check_tokens
 from rulvar.tools.faults import is_recorded_fault, recorded_fault
 from rulvar.tools.grants import tool_grants
 from rulvar.tools.tool import Tool
@@ -96,6 +98,8 @@ async def run_tool(
             "agent that an engine runs",
             data={"field": "tool", "tool": tool.id, "code": "invalid_config"},
         )
+    mentions = find_mentions([tool])
+    check_tokens([("overrides", token) for token in overrides or ()], mentions.tools, mentions.tokens)
     options = ToolOptions(config=config, call_id=call_id, signal=signal)
 
     async def call(ctx: Ctx) -> Any:

@@ -17,6 +17,10 @@ from rulvar.contracts.messages import ChatRequest
 
 __all__ = ["AnthropicAdapter"]
 
+_VERSION = "2023-06-01"
+"""The API that requests are written for and answers are read as, whatever a later SDK asks for by itself."""
+_SENT = frozenset({"anthropic-version", "x-api-key", "authorization"})
+
 
 class AnthropicAdapter(SdkAdapter):
     """Models of Anthropic, over the official SDK. The engine owns retries: the SDK makes none.
@@ -30,7 +34,7 @@ class AnthropicAdapter(SdkAdapter):
         base_url: another endpoint of the same API.
         models: model to capabilities that replace or refine those of the catalogue.
         timeout_s: how long to wait for bytes, in seconds.
-        headers: further request headers.
+        headers: further request headers; a version or a credential among them replaces the adapter's own.
         transport: an async httpx transport that carries every request; for tests and proxies.
         client: a ready ``AsyncAnthropic`` to use instead of all of the above.
 
@@ -61,6 +65,8 @@ class AnthropicAdapter(SdkAdapter):
     ) -> None:
         check_base_url(base_url)
         self.facts = KnownModels(anthropic_facts, models, model, pricing)
+        own = {name.lower() for name in headers or ()}
+        self._is_plain = client is None and own.isdisjoint(_SENT)
         super().__init__(
             id,
             sdk="anthropic",
@@ -98,7 +104,12 @@ class AnthropicAdapter(SdkAdapter):
         # must not end a run where warnings are errors, and only clients of other clouds need the name
         named = body["model"] if self._clients.is_given else ""
         sent: AbstractAsyncContextManager[Any] = client.messages.with_streaming_response.create(
-            model=named, max_tokens=body["max_tokens"], messages=[], stream=True, extra_body=dict(body)
+            model=named,
+            max_tokens=body["max_tokens"],
+            messages=[],
+            stream=True,
+            extra_body=dict(body),
+            extra_headers=self._headers(client),
         )
         return sent
 
@@ -106,7 +117,17 @@ class AnthropicAdapter(SdkAdapter):
         """Return how many input tokens a request has, as the provider counts them."""
         body = self.build_request(request)
         kept = {name: body[name] for name in ("messages", "system", "tools") if name in body}
-        counted = await self._clients.client().messages.count_tokens(
-            model=body["model"], messages=[], extra_body=kept
+        client = self._clients.client()
+        counted = await client.messages.count_tokens(
+            model=body["model"], messages=[], extra_body=kept, extra_headers=self._headers(client)
         )
         return int(counted.input_tokens)
+
+    def _headers(self, client: Any) -> dict[str, Any]:
+        """Return the version of the API, and the key as that version takes it."""
+        if not self._is_plain:
+            return {}
+        key, token = client.api_key, client.auth_token
+        if not key or token:
+            return {"anthropic-version": _VERSION}
+        return {"anthropic-version": _VERSION, "X-Api-Key": key, "Authorization": self._clients.omitted()}

@@ -11,6 +11,7 @@ from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.jsonable import fragment, journal_value, refused_at
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
+from rulvar.contracts.schema import canonical_schema
 from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.calls import Call, Claim
 from rulvar.engine.control import unwrapped
@@ -31,7 +32,7 @@ from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.scope import workflow_scope
 from rulvar.tools.grants import narrow_grants
 
-__all__ = ["run_child"]
+__all__ = ["check_args", "revived_args", "run_child"]
 
 
 async def run_child(
@@ -150,7 +151,7 @@ async def _body(
     try:
         if workflow.args is not None:
             _check_args(workflow, args)
-            args = workflow.args.revive(args)
+            args = revived_args(workflow, args)
         body = workflow.body
         if not workflow.is_driver:
             run.engine.guard.watch(run, body)
@@ -266,13 +267,28 @@ def _child_scope(first: JournalEntry) -> str | None:
     return value.get("childScope") if isinstance(value, dict) else None
 
 
+def revived_args(workflow: Workflow[Any], args: Any) -> Any:
+    """Return arguments as a workflow sees them: an instance of their type, defaults applied."""
+    return args if workflow.args is None else workflow.args.revive(_filled(workflow, args))
+
+
+def _filled(workflow: Workflow[Any], args: Any) -> Any:
+    """Return no arguments as none of the fields, where there are fields: each may have a default."""
+    if args is not None or workflow.args is None:
+        return args
+    schema = canonical_schema(workflow.args.json)
+    is_object = isinstance(schema, Mapping) and schema.get("type") == "object"
+    return {} if is_object else None
+
+
 def _check_args(workflow: Workflow[Any], args: Any) -> None:
     assert workflow.args is not None
-    issues = workflow.args.issues(args)
+    issues = workflow.args.issues(_filled(workflow, args))
     if issues:
         path = "".join(f"[{part!r}]" for part in issues[0].path)
+        none = "" if args is not None else "; no arguments were given: pass args"
         raise ConfigError(
-            f"workflow {workflow.name!r} args{path}: {issues[0].message}",
+            f"workflow {workflow.name!r} args{path}: {issues[0].message}{none}",
             data={"field": f"args{path}", "issues": [issue.to_wire() for issue in issues]},
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rulvar.contracts.envelope import Receipt, ToolEnvelope, ToolResult, decode_envelope
@@ -33,6 +33,7 @@ from rulvar.errors import (
     RulvarError,
 )
 from rulvar.kernel.keys import content_key
+from rulvar.kernel.matching import Operation
 from rulvar.tools.faults import recorded_fault, wire_fault
 from rulvar.tools.gate import decide
 from rulvar.tools.injection import ToolContext
@@ -83,8 +84,8 @@ async def run_tool_call(
     if run.observe:
         run.observe.call("step", place.scope, key, served, site, label=f"tool:{chosen.id}")
     if claim.action == "replay":
-        assert claim.operation is not None and claim.operation.terminal is not None
-        return _deliver_recorded(place, chosen, claim.operation.terminal.to_wire(), options)
+        assert claim.operation is not None
+        return _deliver_recorded(run, place, chosen, claim.operation, options)
     handlers = tool_handlers(run, place, chosen, plain, config)
     opened = await _open(run, place, chosen, key, claim, plain, config)
     return await _call(run, place, chosen, opened, claim, (plain, config, handlers, options))
@@ -175,6 +176,8 @@ async def _call(
     if ended.envelope is not None and ended.envelope.pending is not None:
         extra["pending"] = True
         ended = await finish_pending(run, tool, ended)
+    if double is None:  # a stand-in is there instead of the pipeline, and declares nothing
+        ended = _declare(place, tool, opened.seq, ended)
     await _journal(run, place, opened, ended, extra)
     outcome = "ok" if ended.error is None else "error"
     facts = {**facts, "outcome": outcome, "durationMs": run.clock.now_ms() - started}
@@ -275,7 +278,7 @@ def _deliver(run: Run, place: Place, tool: Tool, ended: ToolRun, options: ToolOp
     assert ended.envelope is not None
     envelope = ended.envelope
     wire = journal_value(envelope.to_wire(), f"tool {tool.id}")
-    return _hand_over(place, tool, decode_envelope(wire, f"tool {tool.id}"), ended.receipt, options)
+    return _hand_over(tool, decode_envelope(wire, f"tool {tool.id}"), ended.receipt, options)
 
 
 def stop_on_drift(run: Run, ended: ToolRun) -> None:
@@ -285,20 +288,36 @@ def stop_on_drift(run: Run, ended: ToolRun) -> None:
         raise ReplayStopped(ended.error)
 
 
-def _deliver_recorded(place: Place, tool: Tool, wire: Mapping[str, Any], options: ToolOptions) -> Any:
-    if place.attempt is not None:
-        place.attempt.called()
+def _declare(place: Place, tool: Tool, seq: int, ended: ToolRun) -> ToolRun:
+    """Save the documents that a call declares before it is over: one that cannot be saved fails the call."""
+    if place.attempt is None or place.attempt.is_over or ended.envelope is None:
+        return ended
+    try:
+        if ended.envelope.documents:
+            place.attempt.declare(ended.envelope.documents, tool, seq)
+    except RulvarError as error:
+        receipt = replace(ended.receipt, disclosure="withheld")
+        return replace(ended, envelope=None, error=error, receipt=receipt)
+    return ended
+
+
+def _deliver_recorded(run: Run, place: Place, tool: Tool, operation: Operation, options: ToolOptions) -> Any:
+    assert operation.terminal is not None
+    wire = operation.terminal.to_wire()
     if wire["status"] != "ok":
+        if place.attempt is not None:
+            place.attempt.called()
         raise recorded_fault(wire.get("error") or {})
     receipt = Receipt.from_wire(wire["receipt"]) if wire.get("receipt") else None
-    return _hand_over(place, tool, decode_envelope(wire.get("value"), f"tool {tool.id}"), receipt, options)
+    envelope = decode_envelope(wire.get("value"), f"tool {tool.id}")
+    if place.attempt is not None:
+        if envelope.documents and run.engine.providers.double(tool) is None:
+            place.attempt.declare(envelope.documents, tool, operation.first.seq)
+        place.attempt.called()
+    return _hand_over(tool, envelope, receipt, options)
 
 
-def _hand_over(
-    place: Place, tool: Tool, envelope: ToolEnvelope, receipt: Receipt | None, options: ToolOptions
-) -> Any:
-    if place.attempt is not None and envelope.documents:
-        place.attempt.declare(envelope.documents, tool)
+def _hand_over(tool: Tool, envelope: ToolEnvelope, receipt: Receipt | None, options: ToolOptions) -> Any:
     data = envelope.data
     if tool.result is not None and not tool.result.issues(data):  # a stand-in may answer anything
         data = tool.result.revive(data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import httpx2
 import pytest
 from providers import PROVIDERS, Provider
 
@@ -205,3 +206,32 @@ def test_call_ids_of_long_ago_are_forgotten() -> None:
 def test_a_wrong_option_is_named(make: Any) -> None:
     with pytest.raises(ConfigError, match=r"id|base_url|nosuch|contextWindow"):
         make()
+
+
+@pytest.mark.parametrize(
+    ("headers", "version", "key"),
+    [
+        (None, "2023-06-01", "test-key"),
+        ({"x-team": "a"}, "2023-06-01", "test-key"),
+        ({"Anthropic-Version": "2024-01-01"}, "2024-01-01", None),
+    ],
+)
+async def test_messages_are_sent_with_the_version_and_the_key_header_that_they_are_written_for(
+    headers: Any, version: str, key: str | None
+) -> None:
+    sent: list[httpx2.Request] = []
+
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request)
+        return httpx2.Response(400, json={})
+
+    adapter = AnthropicAdapter(
+        api_key="test-key", model="m", headers=headers, transport=httpx2.MockTransport(handle)
+    )
+    async for _ in adapter.stream(ChatRequest(model="m", messages=(Msg.text("user", "hi"),))):
+        pass
+    [request] = sent
+    assert request.headers["anthropic-version"] == version
+    if key is not None:
+        assert request.headers["x-api-key"] == key
+        assert "authorization" not in request.headers

@@ -324,3 +324,30 @@ async def test_an_agent_whose_budget_pays_for_no_turn_asks_nothing(run: Any, pro
     agent = Agent(id="a", model=adapter.model(provider.model), output=REPLY, limits=Limits(max_cost_micros=1))
     told = await run(agent, "Hello " * 100)
     assert (told.status, told.code) == ("exhausted", "budget_exceeded")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (302, "rejected"),
+        (400, "rejected"),
+        (401, "authentication"),
+        (403, "authentication"),
+        (402, "rate_limited"),
+        (404, "rejected"),
+        (408, "unavailable"),
+        (429, "rate_limited"),
+        (503, "unavailable"),
+        (529, "unavailable"),
+    ],
+)
+async def test_a_failure_is_told_in_our_words_and_never_in_the_providers(
+    run: Any, status: int, reason: str
+) -> None:
+    adapter, _ = responding({"error": {"message": "PROVIDER TEXT test-key"}}, status)
+    told = await run(Agent(id="brief", model=adapter, output=REPLY), "Hello", retry={"attempts": 1})
+    assert (told.status, told.code) == ("error", "model_failed")
+    assert told.outcome.error.data["reason"] == reason
+    assert "PROVIDER TEXT" not in told.text
+    assert "test-key" not in told.everything
+    assert f"(HTTP {status})" in told.text

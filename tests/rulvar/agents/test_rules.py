@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -134,10 +135,70 @@ async def test_hook_calls_are_bounded(run: Any) -> None:
 # -- limits ----------------------------------------------------------------------------------
 
 
-def test_limits_of_an_agent_that_are_given_to_its_run_are_told_where_they_belong() -> None:
-    agent = Agent(id="a", model=scripted_model([final("x")]))
-    with pytest.raises(ConfigError, match=r"limits: .*Agent\(limits=\.\.\.\)"):
-        Engine().run(agent, "x", limits=Limits(max_tool_calls=1))  # type: ignore[arg-type]
+LOOK_TWICE = (tool_calls({"id": "c1", **LOOK}), tool_calls({"id": "c2", **LOOK}), final("x"))
+
+
+@pytest.mark.parametrize("limits", [Limits(max_tool_calls=1), {"max_tool_calls": 1}])
+async def test_a_run_may_give_its_agent_limits(run: Any, limits: Any) -> None:
+    orders = Orders()
+    told = await run(plain(*LOOK_TWICE, tools=[orders.lookup]), run={"limits": limits})
+    assert (told.status, told.code) == ("error", "limit_exceeded")
+    assert orders.executions["orders.lookup"] == 1
+
+
+async def test_the_tighter_of_a_runs_limits_and_the_agents_own_holds(run: Any) -> None:
+    for own, given in ((1, 5), (5, 1)):
+        agent = plain(*LOOK_TWICE, tools=[Orders().lookup], limits=Limits(max_tool_calls=own))
+        told = await run(agent, run={"limits": Limits(max_tool_calls=given)})
+        assert (told.code, told.outcome.error.data["bound"]) == ("limit_exceeded", 1)
+    more = await run(plain(*LOOK_TWICE, tools=[Orders().lookup]), run={"limits": Limits(max_steps=20)})
+    assert more.status == "ok"
+
+
+async def test_an_engine_may_bound_every_agent_and_every_run(run: Any) -> None:
+    paid = final("x", cost_micros=3)
+    for options in (
+        {"limits": Limits(max_cost_micros=4)},
+        {"budget_usd": 0.000004},
+        {"budget_usd": "0.000004"},
+    ):
+        agent = Agent(id="a", model=scripted_model([paid], max_cost_micros=5))
+        assert (await run(agent, **options)).code == "budget_exceeded"
+        assert (await run(agent, **options, run={"budget_micros": 5, "limits": Limits()})).status == "ok"
+
+
+async def test_a_budget_is_given_in_one_of_two_units(run: Any) -> None:
+    for given in ({"budget_micros": 7}, {"budget_usd": Decimal("0.000007")}, {"budget_usd": "0.000007"}):
+        assert (await run(plain(), run=given)).budget.ceiling_micros == 7
+    for refused, field in (
+        ({"budget_micros": 7, "budget_usd": 1}, "exclude"),
+        ({"budget_micros": -1}, "budget_micros=-1"),
+        ({"budget_micros": 1.5}, "budget_micros"),
+        ({"budget_usd": "much"}, "budget_usd"),
+    ):
+        with pytest.raises(ConfigError, match=field):
+            await run(plain(), run=refused)
+
+
+@pytest.mark.parametrize(
+    ("options", "run_options", "bound"),
+    [
+        ({"limits": Limits(max_cost_micros=0)}, {}, "limits.max_cost_micros of agent a"),
+        ({}, {"limits": Limits(max_cost_micros=3)}, "limits.max_cost_micros of agent a"),
+        ({"limits": Limits(max_cost_micros=9)}, {"budget_usd": 0}, "the run's budget"),
+    ],
+)
+async def test_a_refusal_names_the_bound_that_was_reached(
+    run: Any, options: dict[str, Any], run_options: dict[str, Any], bound: str
+) -> None:
+    agent = Agent(id="a", model=scripted_model([final("x")], max_cost_micros=5), **options)
+    told = await run(agent, run=run_options)
+    assert told.code == "budget_exceeded"
+    assert told.text.endswith(f"raise {bound}")
+
+
+def test_no_guards_may_be_written_as_an_empty_list() -> None:
+    assert plain(guards=()).guards == AgentGuards()
 
 
 @pytest.mark.parametrize(

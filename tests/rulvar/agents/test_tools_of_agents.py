@@ -240,3 +240,21 @@ async def test_calls_that_a_human_must_allow_wait_and_go_on() -> None:
         again = Agent(id="a", model=scripted_model([final("ok")]), tools=[act])
         outcome = await engine.resume("r", again, args="hi").result()
     assert (outcome.status, outcome.value, ran) == ("ok", "ok", [1])
+
+
+async def test_a_script_names_tools_by_id_also_where_their_names_are_alike(run: Any) -> None:
+    called: list[str] = []
+
+    def tool_of(tool_id: str) -> Any:
+        @tool(id=tool_id)
+        def record() -> None:
+            called.append(tool_id)
+
+        return record
+
+    ids = ["orders/list", "orders_list", "orders.list"]
+    model = scripted_model([tool_calls({"tool_id": tool_id, "input": {}}) for tool_id in ids] + [final("ok")])
+    agent = Agent(id="a", model=model, tools=[tool_of(tool_id) for tool_id in reversed(ids)])
+    assert [item.name for item in agent.toolset] == ["orders_list", "orders_list_2", "orders_list_3"]
+    assert (await run(agent)).status == "ok"
+    assert called == ids

@@ -242,7 +242,7 @@ async def test_args_are_checked_before_anything_runs(bench: Any) -> None:
     [
         ({"budget_usd": -1}, "budget_usd"),
         ({"budget_usd": float("nan")}, "budget_usd"),
-        ({"budget_usd": "5"}, "budget_usd"),
+        ({"budget_usd": "five"}, "budget_usd"),
         ({"deadline_at": "tomorrow"}, "deadline_at"),
         ({"deadline_at": datetime.datetime(2026, 1, 1)}, "deadline_at"),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from rulvar import Ctx, workflow
+from rulvar import Ctx, Engine, workflow
 from rulvar.testing import create_test_engine
 
 
@@ -80,3 +80,35 @@ async def test_an_annotation_that_cannot_be_resolved_changes_nothing() -> None:
         return args["x"]
 
     assert (await create_test_engine(agents={}).run(workflow(name="w")(body), {"x": 1}).result()).value == 1
+
+
+@dataclass
+class Size:
+    width: int = 4
+
+
+class Title(pydantic.BaseModel):
+    text: str
+    size: int = 1
+
+
+async def test_no_arguments_are_none_of_the_fields_where_each_has_a_default() -> None:
+    @workflow
+    async def measure(ctx: Ctx, args: Size) -> int:
+        return args.width
+
+    async with Engine() as engine:
+        for given in (None, {}, {"width": 4}):
+            assert (await engine.run(measure, given).outcome).value == 4
+
+
+async def test_a_field_that_is_missing_is_named_also_when_there_are_no_arguments_at_all() -> None:
+    @workflow
+    async def write(ctx: Ctx, args: Title) -> str:
+        return args.text
+
+    async with Engine() as engine:
+        outcome = await engine.run(write).outcome
+    assert outcome.error is not None
+    assert '"text"' in outcome.error.message
+    assert "no arguments were given" in outcome.error.message

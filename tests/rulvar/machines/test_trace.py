@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from rulvar import Engine, Input, MachineCtx, Retry, StateMachine, document, tool, transition
+import pytest
+from pydantic import BaseModel
+
+from rulvar import (
+    DeclaredDocument,
+    Engine,
+    InMemoryStore,
+    Input,
+    MachineCtx,
+    Retry,
+    StateMachine,
+    ToolEnvelope,
+    document,
+    tool,
+    transition,
+)
 from rulvar.hitl import AskUser
 from rulvar.machines.report import read_run
 from rulvar.machines.trace import TRACE_EVENTS, TraceEvent
@@ -104,3 +120,76 @@ def test_an_event_is_a_mapping_with_attributes() -> None:
     )
     assert (event.error, event.get("error"), "error" in event) == (None, None, False)
     assert event.to_wire() == {"type": "tool.called", "seq": 3, "ts": 42, "toolName": "look", "toolSeq": 0}
+
+
+@document(name="note")
+class Note(BaseModel):
+    text: str
+
+
+def noting(*declared: Any) -> Any:
+    """Return a machine whose one transition calls a tool that declares documents, and its tool."""
+
+    @tool(documents=[Note], effects="write", cost_micros=3)
+    def take_note() -> ToolEnvelope:
+        return ToolEnvelope(data="noted", documents=declared)
+
+    class Noting(StateMachine):
+        @transition(to="end", retry=Retry(attempts=0))
+        async def go(self, ctx: MachineCtx) -> None:
+            ctx.save(Note(text="before"))
+            ctx.result["said"] = await ctx.call_tool(take_note)
+            ctx.save(Note(text="after"))
+
+    return Noting, take_note
+
+
+async def test_what_a_tool_declares_is_saved_before_its_call_is_over() -> None:
+    Noting, take_note = noting(DeclaredDocument("note", {"text": "within"}, {"key": "n"}))
+    run = await run_workflow(Noting)
+    assert [event.type for event in run.trace] == [
+        "transition.started", "document.emitted", "tool.called", "document.emitted", "tool.completed",
+        "document.emitted", "transition.completed", "run.settled",
+    ]  # fmt: skip
+    assert [item.content["text"] for item in run.documents] == ["before", "within", "after"]
+    mocked = await run_workflow(Noting, overrides={take_note: lambda args: take_note.function()})
+    assert [item.content["text"] for item in mocked.documents] == ["before", "after"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"), [("note", {"text": 7}, "invalid_output"), ("letter", {}, "config")]
+)
+async def test_a_declared_document_that_cannot_be_saved_fails_the_call(
+    name: str, content: Any, code: str
+) -> None:
+    Noting, _ = noting(DeclaredDocument(name, content))
+    run = await run_workflow(Noting)
+    assert (run.status, run.path) == ("failed", ["go"])
+    assert run.error is not None
+    assert "take_note" in run.error.message
+    assert name in run.error.message
+    assert run.error.code == code
+    [call] = run.tool_calls
+    assert call.type == "tool.failed"
+    assert run.document("note") is None
+
+
+async def test_a_declared_document_is_there_once_wherever_the_process_has_died() -> None:
+    Noting, _ = noting(DeclaredDocument("note", {"text": "within"}))
+    store = InMemoryStore()
+    async with Engine(journal=store) as engine:
+        await engine.run(Noting, run_id="r").result()
+        entries, meta = await store.load("r"), await store.load_meta("r")
+        whole = await read_run(store, "r")
+    assert meta is not None
+    for kept in range(len(entries)):
+        before = InMemoryStore()
+        await before.save_meta("r", {**meta, "status": "running"})
+        await before.append("r", entries[:kept])
+        async with Engine(journal=before) as engine:
+            outcome = await engine.resume("r", Noting).result()
+            again = await read_run(before, "r")
+        if outcome.status == "outcome_unknown" or again.status == "failed":
+            continue  # the write was under way: nobody knows, and it is not made again
+        assert [item.content["text"] for item in again.documents] == ["before", "within", "after"], kept
+        assert [event.type for event in again.trace] == [event.type for event in whole.trace], kept

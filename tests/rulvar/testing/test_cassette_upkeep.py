@@ -261,6 +261,28 @@ async def test_merging_numbers_repeated_requests_on(kit: Any, make: Any, tmp_pat
     assert merged.read_bytes().split(b"\n")[1:4] == one.read_bytes().split(b"\n")[1:4]
 
 
+async def test_both_sides_of_a_conflict_are_merged_and_what_they_share_is_written_once(
+    kit: Any, make: Any, tmp_path: Path
+) -> None:
+    base = await make("base.jsonl", ("same", "1"), ("a", "a"))
+    sides = []
+    for name, texts in (("ours.jsonl", ("2", "3")), ("theirs.jsonl", ("4",))):
+        more = await make(f"more-{name}", ("same", "1"), *(("same", text) for text in texts))
+        side = tmp_path / name
+        side.write_bytes(base.read_bytes() + b"".join(more.read_bytes().splitlines(keepends=True)[2:]))
+        sides.append(side)
+    merged = tmp_path / "merged.jsonl"
+    assert merge_cassettes(sides, merged) == 5
+    assert [row.occurrence for row in read_cassette(merged).rows] == [0, 0, 1, 2, 3]
+    [adapter] = replay(cassette=merged)
+    texts = [(await kit.drain(adapter.stream(kit.ask("same"))))[0].text for _ in range(4)]
+    assert texts == ["1", "2", "3", "4"]
+    again = tmp_path / "again.jsonl"
+    assert merge_cassettes([base, merged, *sides], again) == 6
+    assert merge_cassettes([base, merged], again) == 5
+    assert merge_cassettes([base, base], again) == 4  # named twice, meant twice
+
+
 async def test_cassettes_that_contradict_each_other_are_not_merged(make: Any, tmp_path: Path) -> None:
     one = await make("one.jsonl", ("a", "1"), provider="p")
     two = await make("two.jsonl", ("b", "2"), provider="q")

@@ -107,9 +107,10 @@ def test_a_missing_recording_is_an_error_in_ci_and_where_nothing_may_be_recorded
     assert "EXECUTIONS 1" in project.pytest("-k", "looking", CI="1", RULVAR_RECORD="1")
 
 
-def test_everything_can_be_recorded_anew(project: Project) -> None:
+@pytest.mark.parametrize("mode", ["all", "rewrite"])
+def test_everything_can_be_recorded_anew(project: Project, mode: str) -> None:
     project.pytest("-k", "looking")
-    out = project.pytest("-k", "looking", "--rulvar-record=all")
+    out = project.pytest("-k", "looking", f"--rulvar-record={mode}")
     assert "EXECUTIONS 2" in out
     assert len(project.recordings()) == 2
 

@@ -1,6 +1,7 @@
 """Credentials never reach a file; prose does."""
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -229,3 +230,43 @@ def test_arguments_cut_in_two_are_masked_per_call() -> None:
     joined = "".join(e["argsTextDelta"] for e in redacted if e["id"] == "a")
     assert json.loads(joined) == {"password": MASK}
     assert [e for e in redacted if e["id"] == "b"] == [events[1], events[3]]
+
+
+ENCODED = b64encode(b"sk-proj-abcdefghijkl1234").decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("Cookie: session=abc123; theme=dark", "Cookie: session=[REDACTED]; theme=[REDACTED]"),
+        (
+            "Set-Cookie: sid=s%3Aab.cd; Path=/; HttpOnly; Secure",
+            "Set-Cookie: sid=[REDACTED]; Path=/; HttpOnly; Secure",
+        ),
+        ('{"cookie": "sid=ab12"}', '{"cookie": "sid=[REDACTED]"}'),
+        (
+            "https://a.example/f?sv=2022-11-02&sr=b&sig=abcDEF%2Bxyz1%3D&se=2026",
+            "https://a.example/f?sv=2022-11-02&sr=b&sig=[REDACTED]&se=2026",
+        ),
+        (
+            "https://s.example/k?X-Amz-Expires=9&X-Amz-Signature=0123456789abcdef",
+            "https://s.example/k?X-Amz-Expires=9&X-Amz-Signature=[REDACTED]",
+        ),
+        (f"wrapped {ENCODED} here", "wrapped [REDACTED] here"),
+        (f'{{"data": "{b64encode(ENCODED.encode()).decode()}"}}', '{"data": "[REDACTED]"}'),
+    ],
+)
+def test_cookies_signatures_and_keys_in_base64_are_masked(text: str, masked: str) -> None:
+    assert default_redact(text) == masked
+    assert default_redact(masked) == masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the cookie: a tasty thing", "Cookie jar: full", "sig=night falls softly", "signature=required",
+        "a design: signal=strong", b64encode(b"hello world, this is fine").decode(), "deadbeef" * 8,
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_a_cookie_a_signature_or_a_wrapped_key_is_left_alone(text: str) -> None:
+    assert default_redact(text) == text
