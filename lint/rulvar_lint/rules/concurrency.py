@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 COMBINATORS: Final = """asyncio.gather asyncio.wait asyncio.as_completed asyncio.create_task
 asyncio.ensure_future asyncio.TaskGroup.create_task asyncio.AbstractEventLoop.create_task
-asyncio.run_coroutine_threadsafe asyncio.shield anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
+asyncio.run_coroutine_threadsafe asyncio.shield asyncio.run asyncio.AbstractEventLoop.run_until_complete
+anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
 trio.Nursery.start_soon trio.Nursery.start aiostream.stream.merge aiometer.run_all
 asyncer.TaskGroup.soonify"""
 _STARTERS: Final = frozenset({"start_soon", "start", "soonify", "run_all"})
@@ -350,13 +351,19 @@ def _captured_by_tool(f: Frame, node: ast.AST) -> None:
 
 
 def _given_to_tool(f: Frame, call: CtxCall) -> None:
-    """`tools=[partial(ask, ctx)]`."""
+    """`tools=[partial(ask, ctx)]`, and methods of objects that keep ctx."""
     tools, expr = call.args.kw.get("tools"), call.args.kw_nodes.get("tools")
     if tools is None or expr is None:
         return
     values = tools.items if isinstance(tools, Seq) and tools.items else [tools]
     written = expr.elts if isinstance(expr, (ast.List, ast.Tuple)) else []
     for index, value in enumerate(values):
-        if any(isinstance(option, Partial) and holds_ctx(option) for option in options_of(value)):
+        if any(_takes_ctx_along(f, option) for option in options_of(value)):
             node = written[index] if len(written) == len(values) else expr
             f.emit(node, Cause("RLV304", "a tool is given the ctx of the workflow", f.place(node)))
+
+
+def _takes_ctx_along(f: Frame, tool: Value) -> bool:
+    if isinstance(tool, Partial):
+        return holds_ctx(tool)
+    return isinstance(tool, Func) and tool.bound is not None and makes_ctx_work(f, tool)

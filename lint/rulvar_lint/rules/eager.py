@@ -70,7 +70,7 @@ def report_eager(f: Frame, call: CtxCall, expr: ast.expr) -> None:
 # Names of functions that give a function: they say so, or what they give is an agent noun.
 _FACTORY: Final = re.compile(
     r"(^|_)(make|bind|wrap|partial|factory|curry|compose|defer|lazy|thunk|callback|func|fn|function|with|using|for|"
-    r"step|task|job|body|action|hook)(_|$)|^(build|create|prepare)$|Factory$|er$",
+    r"step|task|job|body|action|hook)(_|$)|^(build|create|prepare)$|^__|Factory$|er$",
 )
 # Words that look like agent nouns and are none.
 _NO_AGENT: Final = re.compile(
