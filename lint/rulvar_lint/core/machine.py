@@ -154,6 +154,9 @@ class Machine(Linker, Ledger):
                 for at, returned in f.returned:
                     order.use_order(f, at, returned)
             region.finish(f)
+        elif f.journals and f.mode == PLAIN and decl.decorators:
+            for hook in self.hooks.helper_end:
+                hook(f)
         if decl.generator():
             made = f.new_seq("gen", None, f.yielded)
             made.order = f.yield_order

@@ -19,6 +19,7 @@ from rulvar_lint.core.values import (
     Class,
     Const,
     Container,
+    Coro,
     Ctx,
     Dict,
     Func,
@@ -60,6 +61,7 @@ multiprocessing.Pool.apply_async multiprocessing.Pool.map asgiref.sync.sync_to_a
 def install(hooks: Hooks) -> None:
     """Listen to what these rules judge."""
     hooks.region_end.append(_unawaited)
+    hooks.dropped.append(_dropped)
     hooks.region_end.append(_alarms_end)
     hooks.on_call(COMBINATORS, _combined)
     hooks.on_call("asyncio.wait_for", _wait_for)
@@ -88,6 +90,12 @@ def _unawaited(f: Frame) -> None:
                 f.place(coro.node),
             )
             f.m.report(f, coro.node, cause, fix=_add_await(f, coro.node))
+
+
+def _dropped(f: Frame, node: ast.AST, coro: Coro) -> None:
+    """A helper, as a method of an object that keeps ctx, does not await its own call."""
+    if f.mode == PLAIN and coro.ctx and not coro.is_task and coro.label != "helper":
+        f.effect(node, "RLV301", f"`{coro.label}(...)` gives a coroutine that is never awaited")
 
 
 def _add_await(f: Frame, node: ast.AST) -> Plan | None:

@@ -43,6 +43,7 @@ def install(hooks: Hooks) -> None:
     hooks.contexts.append(_context)
     hooks.guard.append(_guarded)
     hooks.region_end.append(_decorators)
+    hooks.helper_end.append(_decorators)
     hooks.on_call("tenacity.Retrying.__call__ tenacity.Retrying.call tenacity.Retrying.wraps", _retried)
 
 
@@ -239,4 +240,4 @@ def _decorators(f: Frame) -> None:
                     (),
                     "warning",
                 )
-                f.m.report(f, node, cause)
+                f.emit(node, cause)
