@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rulvar_lint.core.arguments import Args, bind, eval_args, eval_marked_args, holds_ctx
 from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
+from rulvar_lint.core.nodes import own_nodes
 from rulvar_lint.core.order import order_event, rebase, see_order, use_order
 from rulvar_lint.core.values import (
     ATOMS,
@@ -218,7 +219,8 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
         mode = REGION
     else:
         mode = PLAIN
-    result = f.m.run(func, env, mode, f.step, f.depth + 1)
+    inside = region_closure and mode == STEP and not _is_called_outside(func)
+    result = f.m.run(func, env, mode, f.step, f.depth if inside else f.depth + 1)
     if f.mode == HOST:
         pass
     elif region_closure and func.frame is not None:
@@ -232,11 +234,24 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
             f.emit(node, cause.through(decl.qualname, f.place(node)))
     for cause in result.outward.values():
         f.m.outward(f, node, cause.through(decl.qualname, f.place(node)), func, args)
-    if result.journals:
+    if result.journals and inside:
+        f.journals = True
+    elif result.journals:
         f.journal(node)
         if f.loops:
             order_event(f, node)
     return _returned(f, node, func, result)
+
+
+def _is_called_outside(func: Func) -> bool:
+    """Whether the code around a closure calls it as well. A closure that only step bodies call is
+    judged as a part of them.
+    """
+    outer = func.frame.decl if func.frame is not None else None
+    return outer is not None and any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == func.decl.name
+        for node in own_nodes(outer.node)
+    )
 
 
 def _effects_of_arguments(f: Frame, node: ast.AST, func: Func, env: Env, result: Result) -> None:

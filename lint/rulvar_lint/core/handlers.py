@@ -137,6 +137,8 @@ def awaited(f: Frame, node: ast.Await, value: Value) -> Value | None:
         if isinstance(option, Coro):
             consume(option)
             found = join(found, option.result)
+            if option.ctx and f.mode != STEP:
+                f.journal(node)  # it may have been made elsewhere
         elif isinstance(option, Inst):
             found = join(found, call_special(f, node, option, "__await__", []))
         else:
