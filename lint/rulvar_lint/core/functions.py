@@ -376,7 +376,7 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     **{
         f"asyncio.{name}": combine
         for name in words(
-            """gather wait as_completed create_task ensure_future wait_for shield
+            """gather wait as_completed create_task ensure_future wait_for shield Task
     TaskGroup.create_task AbstractEventLoop.create_task
     AbstractEventLoop.run_until_complete run_coroutine_threadsafe run"""
         )

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 COMBINATORS: Final = """asyncio.gather asyncio.wait asyncio.as_completed asyncio.create_task
 asyncio.ensure_future asyncio.TaskGroup.create_task asyncio.AbstractEventLoop.create_task
-asyncio.run_coroutine_threadsafe asyncio.shield asyncio.run asyncio.AbstractEventLoop.run_until_complete
+asyncio.run_coroutine_threadsafe asyncio.shield asyncio.run asyncio.Task asyncio.AbstractEventLoop.run_until_complete
 anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
 trio.Nursery.start_soon trio.Nursery.start aiostream.stream.merge aiometer.run_all
 asyncer.TaskGroup.soonify"""

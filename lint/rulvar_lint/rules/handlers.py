@@ -174,9 +174,12 @@ def _is_total(stmt: ast.Match) -> bool:
 
 
 def _reraises(stmt: ast.Raise, name: str | None) -> bool:
-    if stmt.exc is None:
-        return True
-    return isinstance(stmt.exc, ast.Name) and stmt.exc.id == name
+    raised = stmt.exc
+    if isinstance(raised, ast.Call) and isinstance(raised.func, ast.Attribute):
+        if raised.func.attr != "with_traceback":
+            return False
+        raised = raised.func.value
+    return raised is None or (isinstance(raised, ast.Name) and raised.id == name)
 
 
 def _leaves(body: list[ast.stmt], name: str | None) -> bool:
