@@ -106,7 +106,7 @@ def _dep(f: Frame, path: Path) -> str:
 def _add_dep(f: Frame, deps: ast.expr, missing: list[tuple[str, ...]]) -> Plan | None:
     if not isinstance(deps, (ast.List, ast.Tuple)):
         return None
-    text = ", ".join(_show(path) for path in missing)
+    text = ", ".join(_dep(f, path) for path in missing)
     message = f"Add {text} to deps"
     if not deps.elts:
         made = f"[{text}]" if isinstance(deps, ast.List) else f"({text},)"
