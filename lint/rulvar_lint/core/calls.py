@@ -207,7 +207,7 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
     """Call a function of the project."""
     decl = func.decl
     env, defaulted = bind(f, func, args, node)
-    f.m.fill_ctx(decl, env)
+    f.m.fill_ctx(decl, env, called=True)
     takes_ctx = Ctx in map(type, env.values())
     if f.mode in (REGION, PLAIN):
         for name in defaulted:

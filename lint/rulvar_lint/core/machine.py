@@ -35,6 +35,7 @@ from rulvar_lint.core.ledger import Ledger
 from rulvar_lint.core.linker import Files, Linker
 from rulvar_lint.core.memory import NEVER, Memory, Result
 from rulvar_lint.core.values import (
+    Const,
     Container,
     Ctx,
     Func,
@@ -224,10 +225,11 @@ class Machine(Linker, Ledger):
         """Some instance of a class."""
         return classes.generic_instance(self.host_frame(decl.module), decl)
 
-    def fill_ctx(self, decl: FunctionDecl, env: Env) -> None:
-        """Parameters that are declared to be ctx are ctx, whatever was passed."""
+    def fill_ctx(self, decl: FunctionDecl, env: Env, called: bool = False) -> None:
+        """Parameters that are declared to be ctx are ctx, whatever was passed; in a call they may be None."""
         for name in hints.ctx_parameters(self, decl):
-            if not isinstance(env.get(name), Ctx):
+            given = env.get(name)
+            if not isinstance(given, Ctx) and not (called and isinstance(given, Const) and given.value is None):
                 env[name] = Ctx()
 
     def bind(self, f: Frame, func: Func, args: Args) -> tuple[Env, list[str]]:

@@ -250,8 +250,16 @@ def holds_ctx(value: Value | None, depth: int = 0, seen: set[Value] | None = Non
     elif isinstance(value, Partial):
         inner = [*value.args, *value.keywords.values()]
     elif isinstance(value, Func):
-        inner = [value.bound]
+        inner = [value.bound, *_closed_over(value)]
     return any(holds_ctx(item, depth + 1, seen) for item in inner)
+
+
+def _closed_over(func: Func) -> list[Value | None]:
+    """What a closure has of the variables around it that are ctx."""
+    if func.frame is None:
+        return []
+    env = func.frame.env if func.env is None else func.env
+    return [value for name in free_names_of(func.decl) if isinstance(value := env.get(name), Ctx)]
 
 
 def is_shared(base: Value | None) -> bool:
@@ -276,7 +284,9 @@ def root_name(node: ast.AST | None) -> str:
 def _escapes(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, what: str) -> None:
     """ctx is put where it outlives the run; what a parameter refers to is judged by the caller."""
     name = root_name(target)
-    lasts = any(isinstance(o, Container) and o.scope == "module" for o in options_of(base))
+    lasts = any(
+        isinstance(o, Class) or (isinstance(o, Container) and o.scope == "module") for o in options_of(base)
+    )
     if not lasts and f.decl is not None and any(param.name == name for param in f.decl.params):
         cause = Cause("RLV304", f"`{f.decl.qualname}` keeps ctx", f.place(node))
         f.outward.setdefault("RLV304", cause)
@@ -338,10 +348,7 @@ def _thread(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 def _closes_over_ctx(f: Frame, value: Value) -> bool:
     if not isinstance(value, Func) or value.frame is None:
         return False
-    env = value.frame.env if value.env is None else value.env
-    return any(isinstance(env.get(name), Ctx) for name in free_names_of(value.decl)) or makes_ctx_work(
-        f, value
-    )
+    return bool(_closed_over(value)) or makes_ctx_work(f, value)
 
 
 def _context_variable(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
