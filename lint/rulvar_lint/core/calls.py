@@ -283,11 +283,16 @@ def captured_default(f: Frame, node: ast.AST, func: Func, name: str, takes_ctx: 
     )
 
 
+def _says_nothing(value: Value | None) -> bool:
+    """Whether an annotation tells more: what code outside the project gives is not known."""
+    return value is None or isinstance(value, Unknown) or (isinstance(value, Obj) and value.type[-2:] == "()")
+
+
 def _returned(f: Frame, node: ast.AST, func: Func, result: Any) -> Value | None:
     decl = func.decl
     value: Value | None = rebase(f, node, result.value, result.frame, decl.qualname)
     returns = getattr(decl.node, "returns", None)
-    if returns is not None and (value is None or isinstance(value, Unknown)) and not decl.generator():
+    if returns is not None and _says_nothing(value) and not decl.generator():
         promised = f.m.from_annotation(decl.module, returns)
         value = with_taint(promised, value.taint if value else None) if promised is not None else value
     if not decl.is_async or decl.generator():
