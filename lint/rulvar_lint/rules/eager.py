@@ -64,7 +64,7 @@ def report_eager(f: Frame, call: CtxCall, expr: ast.expr) -> None:
     else:
         what, fix = f"`{f.segment(expr)}` is a value, not a function", None
     call.refused = True
-    f.emit(call.node, Cause("RLV310", what, f.place(call.node)), fix=fix)
+    f.emit(expr, Cause("RLV310", what, f.place(expr)), fix=fix)
 
 
 # Names of functions that give a function: they say so, or what they give is an agent noun.
