@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.ancestry import ancestors
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.brackets import bracketed
+from rulvar_lint.core.calls import consume
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
 from rulvar_lint.core.freevars import free_names_of
@@ -309,6 +310,7 @@ def _store(
     name: str,
     value: Value | None,
 ) -> None:
+    _hand_over(f, target, value)
     if f.mode in (REGION, PLAIN) and holds_ctx(value):
         _escapes(
             f,
@@ -319,7 +321,16 @@ def _store(
         )
 
 
+def _hand_over(f: Frame, target: ast.AST | None, value: Value | None) -> None:
+    """What a helper puts into an object that it was given may be awaited by others."""
+    if value is not None and f.decl is not None and f.decl not in f.m.registered:
+        name = root_name(target)
+        if any(param.name == name for param in f.decl.params):
+            consume(value)
+
+
 def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
+    _hand_over(f, target, value)
     if f.mode in (REGION, PLAIN) and holds_ctx(value):
         _escapes(f, node, target, base, f"ctx is stored in `{f.segment(target)}`, which outlives the run")
 
@@ -330,9 +341,11 @@ def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | No
 
 
 def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
+    target = node.func if isinstance(node, ast.Call) else None
+    for value in args.values() if args is not None else ():
+        _hand_over(f, target, value)
     if f.mode not in (REGION, PLAIN) or args is None or not any(holds_ctx(value) for value in args.values()):
         return
-    target = node.func if isinstance(node, ast.Call) else None
     _escapes(f, node, target, receiver, f"ctx is stored in `{root_name(target)}`, which outlives the run")
 
 
