@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from rulvar_lint.core.blocks import Block
     from rulvar_lint.core.source import Source
 
-_NATIVE: Final = re.compile(r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b\s*(?:\[([^\]\n]*)(?:\]|$))?", re.I)
+_NATIVE: Final = re.compile(
+    r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b\s*(?:\[([^\]\n]*)(?:\]|$))?", re.I
+)
 _NOQA: Final = re.compile(r"#\s*noqa\s*:\s*([A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)", re.I)
 _WORDS: Final = re.compile(r"rulvar:|noqa", re.I)
 _CODE: Final = re.compile(r"[A-Za-z]+[0-9]\w*")
@@ -76,9 +78,7 @@ def _native(match: re.Match[str], line: int, column: int, covers: tuple[int, int
 
 
 def _codes(text: str, offset: int, shape: re.Pattern[str] = _CODE) -> tuple[Named, ...]:
-    return tuple(
-        Named(m.group().upper(), offset + m.start(), offset + m.end()) for m in shape.finditer(text)
-    )
+    return tuple(Named(m.group().upper(), offset + m.start(), offset + m.end()) for m in shape.finditer(text))
 
 
 Token = tuple[int, int, str, tuple[int, int]]

@@ -229,7 +229,9 @@ class Machine(Linker, Ledger):
         """Parameters that are declared to be ctx are ctx, whatever was passed; in a call they may be None."""
         for name in hints.ctx_parameters(self, decl):
             given = env.get(name)
-            if not isinstance(given, Ctx) and not (called and isinstance(given, Const) and given.value is None):
+            if not isinstance(given, Ctx) and not (
+                called and isinstance(given, Const) and given.value is None
+            ):
                 env[name] = Ctx()
 
     def bind(self, f: Frame, func: Func, args: Args) -> tuple[Env, list[str]]:
