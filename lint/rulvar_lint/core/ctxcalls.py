@@ -99,7 +99,7 @@ def ctx_call(f: Frame, node: ast.AST, name: str, args: Args) -> Value | None:
     if name in SHIMS:
         return _shim(f, call)
     if name not in COROUTINES:
-        for value in args.values():
+        for value in args.values() if name != "log" else ():
             consume(value)
         return Obj("rulvar.Phase") if name == "phase" else None
     _run_given_functions(f, call)

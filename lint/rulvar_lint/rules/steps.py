@@ -248,20 +248,26 @@ def _store(
     if not _in_step(f) or not is_outer(f, base):
         return
     assert f.step is not None
-    if f.depth == 0 or f.decl is f.step.decl or _is_read_outside(f, name):
+    if f.depth == 0 or f.decl is f.step.decl or _is_read_outside(f, base, name):
         _lost(f, node, f"setting `{name}` of outer data")
 
 
-def _is_read_outside(f: Frame, attribute: str) -> bool:
+def _is_read_outside(f: Frame, base: Value | None, attribute: str) -> bool:
     """Whether the code around the step looks at an attribute that a method sets in it. What objects
     keep for themselves, as a client that is opened late, may get lost.
     """
+    objects = options_of(base)
     owner = f.step.owner if f.step is not None else None
     while owner is not None:
-        if owner.decl is not None and any(
-            isinstance(node, ast.Attribute) and node.attr == attribute for node in own_nodes(owner.decl.node)
-        ):
-            return True
+        for node in own_nodes(owner.decl.node) if owner.decl is not None else ():
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr == attribute
+                and isinstance(node.value, ast.Name)
+            ):
+                held = owner.env.get(node.value.id)
+                if any(held is one for one in objects):
+                    return True
         owner = owner.outer
     return False
 
