@@ -102,8 +102,8 @@ def _dropped(f: Frame, node: ast.AST, coro: Coro) -> None:
 def _add_await(f: Frame, node: ast.AST) -> Plan | None:
     if f.decl is None or not f.decl.is_async:
         return None
-    if any(isinstance(above, ast.GeneratorExp) for above in ancestors(f.decl.node, node)):
-        return None  # what goes through the generator would have to be asynchronous
+    if any(isinstance(above, (ast.GeneratorExp, ast.ClassDef)) for above in ancestors(f.decl.node, node)):
+        return None  # what goes through the generator would have to be asynchronous; classes cannot be
     return ("safe", "Await the call", [(node, "await ")], "await")
 
 
