@@ -21,7 +21,7 @@ _NOQA: Final = re.compile(r"#\s*noqa\s*:\s*([A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)
 _WORDS: Final = re.compile(r"rulvar:|noqa", re.I)
 _CODE: Final = re.compile(r"[A-Za-z]+[0-9]\w*")
 # In brackets everything is meant to be a code: what is none must not leave an empty list behind.
-_ENTRY: Final = re.compile(r"[^\s,]+")
+_ENTRY: Final = re.compile(r"[^\s,;]+")
 
 
 class Named(NamedTuple):
