@@ -58,6 +58,9 @@ SECRETS = [
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJqb2UifQ.c2lnbmF0dXJlMTIz",
     "Bearer A1b2C3d4E5f6G7h8I9j0",
     "-----BEGIN RSA PRIVATE KEY-----",
+    "-----BEGIN PGP PRIVATE KEY BLOCK-----",
+    "sk-abcdefghijklmnopqrstuvwxyzabcdef",
+    "xapp-1-A0123-456-abcdef0123456789",
     "Authorization: Basic dXNlcjpwYXNzd29yZDEyMw==",
 ]
 HARMLESS = [

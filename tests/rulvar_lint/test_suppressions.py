@@ -98,6 +98,17 @@ def test_an_unknown_code_suppresses_nothing_and_says_what_was_meant(check: Check
     assert "did you mean RLV101?" in found[1].message
 
 
+@pytest.mark.parametrize("inside", ["RLV-101", "wall-clock", "101", "RLV101 RLV1", "RLV 101"])
+def test_what_is_no_code_in_the_brackets_suppresses_nothing(inside: str, check: Check) -> None:
+    found = codes(check(f"{HEAD}    return time.time()  # rulvar: ignore[{inside}] metric\n"))
+    assert "RLV003" in found
+    assert ("RLV101" in found) == (not inside.startswith("RLV101"))
+
+
+def test_a_bracket_that_is_not_closed_leaves_no_bare_comment(check: Check) -> None:
+    assert codes(check(f"{HEAD}    return time.time()  # rulvar: ignore[RLV102\n")) == ["RLV101", "RLV002"]
+
+
 def test_foreign_codes_are_left_alone(check: Check) -> None:
     assert check(f"{HEAD}    return 1  # noqa: E501, F401, DTZ005\n") == []
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rulvar_lint.core.arguments import Args, bind, eval_args, eval_marked_args, holds_ctx
 from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
+from rulvar_lint.core.nodes import own_nodes
 from rulvar_lint.core.order import order_event, rebase, see_order, use_order
 from rulvar_lint.core.values import (
     ATOMS,
@@ -206,7 +207,7 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
     """Call a function of the project."""
     decl = func.decl
     env, defaulted = bind(f, func, args, node)
-    f.m.fill_ctx(decl, env)
+    f.m.fill_ctx(decl, env, called=True)
     takes_ctx = Ctx in map(type, env.values())
     if f.mode in (REGION, PLAIN):
         for name in defaulted:
@@ -218,7 +219,8 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
         mode = REGION
     else:
         mode = PLAIN
-    result = f.m.run(func, env, mode, f.step, f.depth + 1)
+    inside = region_closure and mode == STEP and not _is_called_outside(func)
+    result = f.m.run(func, env, mode, f.step, f.depth if inside else f.depth + 1)
     if f.mode == HOST:
         pass
     elif region_closure and func.frame is not None:
@@ -232,11 +234,24 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
             f.emit(node, cause.through(decl.qualname, f.place(node)))
     for cause in result.outward.values():
         f.m.outward(f, node, cause.through(decl.qualname, f.place(node)), func, args)
-    if result.journals:
+    if result.journals and inside:
+        f.journals = True
+    elif result.journals:
         f.journal(node)
         if f.loops:
             order_event(f, node)
     return _returned(f, node, func, result)
+
+
+def _is_called_outside(func: Func) -> bool:
+    """Whether the code around a closure calls it as well. A closure that only step bodies call is
+    judged as a part of them.
+    """
+    outer = func.frame.decl if func.frame is not None else None
+    return outer is not None and any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == func.decl.name
+        for node in own_nodes(outer.node)
+    )
 
 
 def _effects_of_arguments(f: Frame, node: ast.AST, func: Func, env: Env, result: Result) -> None:
@@ -268,11 +283,16 @@ def captured_default(f: Frame, node: ast.AST, func: Func, name: str, takes_ctx: 
     )
 
 
+def _says_nothing(value: Value | None) -> bool:
+    """Whether an annotation tells more: what code outside the project gives is not known."""
+    return value is None or isinstance(value, Unknown) or (isinstance(value, Obj) and value.type[-2:] == "()")
+
+
 def _returned(f: Frame, node: ast.AST, func: Func, result: Any) -> Value | None:
     decl = func.decl
     value: Value | None = rebase(f, node, result.value, result.frame, decl.qualname)
     returns = getattr(decl.node, "returns", None)
-    if returns is not None and (value is None or isinstance(value, Unknown)) and not decl.generator():
+    if returns is not None and _says_nothing(value) and not decl.generator():
         promised = f.m.from_annotation(decl.module, returns)
         value = with_taint(promised, value.taint if value else None) if promised is not None else value
     if not decl.is_async or decl.generator():

@@ -304,6 +304,9 @@ def fields_of(decl: ClassDecl) -> dict[str, object]:
     return found
 
 
+_EMPTY: Final = frozenset({"builtins.list", "builtins.dict", "builtins.set"})
+
+
 def _fill_fields(f: Frame, node: ast.AST, inst: Inst, args: Args) -> None:
     given: dict[str, Value | None] = dict(args.kw)
     fields = fields_of(inst.decl)
@@ -317,8 +320,8 @@ def _fill_fields(f: Frame, node: ast.AST, inst: Inst, args: Args) -> None:
     for name in names:
         if name in given:
             inst.attrs[name] = given[name]
-        elif f.mode == HOST:
-            factory = getattr(fields[name], "factory", None)
+        factory = getattr(fields[name], "factory", None)
+        if name not in given and (f.mode == HOST or getattr(factory, "path", "") in _EMPTY):
             inst.attrs[name] = call_value(f, node, factory, Args([], {})) if factory is not None else None
     if args.rest is not None or any(value.__class__.__name__ == "Star" for value in args.pos):
         return

@@ -133,6 +133,8 @@ def _dict_method(f: Frame, node: ast.AST, receiver: Dict, name: str, args: Args)
     if name in ("get", "pop", "setdefault", "__getitem__"):
         default = args.get(1, "default")
         if name == "setdefault":
+            if isinstance(default, Container):
+                default.born = min(default.born, receiver.born)  # it lives as long
             receiver.elem = join(receiver.elem, default)
             grow(f, node, receiver)
         found: Value | None

@@ -59,7 +59,8 @@ SHIMS: Final = {
     "uuid": "uuid.UUID",
 }
 # Arguments that are written down: a coroutine there has not been awaited.
-_WRITTEN: Final = frozenset({"prompt", "key", "label", "args", "goal"})
+_WRITTEN: Final = frozenset({"prompt", "key", "label", "args", "goal", "deps"})
+_INERT: Final = frozenset({*ATOMS, Func})
 _FUNCTIONS: Final = ("fn",)
 # What `ctx.step` and friends may do without being journaled.
 TELEMETRY: Final = frozenset({"log", "budget", "phase"})
@@ -98,7 +99,7 @@ def ctx_call(f: Frame, node: ast.AST, name: str, args: Args) -> Value | None:
     if name in SHIMS:
         return _shim(f, call)
     if name not in COROUTINES:
-        for value in args.values():
+        for value in args.values() if name != "log" else ():
             consume(value)
         return Obj("rulvar.Phase") if name == "phase" else None
     _run_given_functions(f, call)
@@ -107,8 +108,8 @@ def ctx_call(f: Frame, node: ast.AST, name: str, args: Args) -> Value | None:
     _see_arguments(f, call)
     coro = Coro(node, True, None, f"ctx.{name}")
     given = args.values()
-    if Coro in map(type, given):
-        lost = [value for value in map(call.value, _WRITTEN) if isinstance(value, Coro)]
+    if not _INERT.issuperset(map(type, given)):
+        lost = [value for value in map(call.value, _WRITTEN) if value is not None]
         given = [value for value in given if not any(value is one for one in lost)]
     coro.held = tuple(given)
     if f.mode == REGION:
@@ -151,7 +152,7 @@ def _see_arguments(f: Frame, call: CtxCall) -> None:
 
 
 def _see_argument(f: Frame, call: ast.AST, written: ast.AST | None, value: Value, name: str) -> None:
-    if not (name in _WRITTEN and isinstance(value, Coro)):
+    if name not in _WRITTEN:
         consume(value)
     serialise(f, written or call, value, expr=written)
 

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
     from rulvar_lint.core.blocks import Block
     from rulvar_lint.core.source import Source
 
-_NATIVE: Final = re.compile(r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b\s*(?:\[([^\]\n]*)\])?", re.I)
+_NATIVE: Final = re.compile(
+    r"#\s*rulvar:\s*(ignore-file|ignore|deterministic)\b\s*(?:\[([^\]\n]*)(?:\]|$))?", re.I
+)
 _NOQA: Final = re.compile(r"#\s*noqa\s*:\s*([A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)", re.I)
 _WORDS: Final = re.compile(r"rulvar:|noqa", re.I)
 _CODE: Final = re.compile(r"[A-Za-z]+[0-9]\w*")
+# In brackets everything is meant to be a code: what is none must not leave an empty list behind.
+_ENTRY: Final = re.compile(r"[^\s,;]+")
 
 
 class Named(NamedTuple):
@@ -69,12 +73,12 @@ def read(source: Source) -> tuple[list[Suppression], frozenset[int]]:
 
 
 def _native(match: re.Match[str], line: int, column: int, covers: tuple[int, int]) -> Suppression:
-    codes = _codes(match[2], column + match.start(2)) if match[2] is not None else ()
+    codes = _codes(match[2], column + match.start(2), _ENTRY) if match[2] is not None else ()
     return Suppression(match[1].lower(), line, covers, codes, column + match.start(), column + match.end())
 
 
-def _codes(text: str, offset: int) -> tuple[Named, ...]:
-    return tuple(Named(m.group().upper(), offset + m.start(), offset + m.end()) for m in _CODE.finditer(text))
+def _codes(text: str, offset: int, shape: re.Pattern[str] = _CODE) -> tuple[Named, ...]:
+    return tuple(Named(m.group().upper(), offset + m.start(), offset + m.end()) for m in shape.finditer(text))
 
 
 Token = tuple[int, int, str, tuple[int, int]]

@@ -112,6 +112,8 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
         if named is not None:
             return named
         return Unknown(base.taint) if base.taint is not None else None
+    if isinstance(getattr(node, "slice", None), ast.Slice):
+        return Unknown(base.taint) if base.taint is not None else None  # a copy
     return _tainted(base)
 
 

@@ -236,6 +236,8 @@ def enter_context(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     """`stack.enter_context(manager)`: the manager is entered here, and left with the stack."""
     value = args.get(0, "cm")
     is_async = ext.path.endswith("enter_async_context")
+    for hook in f.m.hooks.contexts:
+        hook(f, node, value, "async with" if is_async else "with", args.node(0, "cm") or node)
     entered = f.m.enter(f, node, value, is_async)
     for option in options_of(value):
         f.m.call_special(f, node, option, "__aexit__" if is_async else "__exit__", [None, None, None])
@@ -271,6 +273,8 @@ def combine(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     coro.is_task = coro.used = True
     for value in values:
         escape(f, node, value)
+    if ext.path.endswith((".run", "run_until_complete")):
+        return None
     if ext.path.endswith("as_completed"):
         return f.new_seq("iter", None, coro)
     return coro
@@ -372,7 +376,7 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     **{
         f"asyncio.{name}": combine
         for name in words(
-            """gather wait as_completed create_task ensure_future wait_for shield
+            """gather wait as_completed create_task ensure_future wait_for shield Task
     TaskGroup.create_task AbstractEventLoop.create_task
     AbstractEventLoop.run_until_complete run_coroutine_threadsafe run"""
         )

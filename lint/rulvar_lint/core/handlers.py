@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 def exec_try(f: Frame, node: ast.Try) -> int:
     base = f.fork()
-    guard = Guard("try", node)
-    f.guards.append(guard)
+    guard, whole = Guard("try", node), Guard("finally", node)
+    f.guards += [whole, guard]
     end = exec_block(f, node.body)
-    f.guards.pop()
+    f.guards.remove(guard)
     in_body = f.env
     ends: list[tuple[int, Env]] = []
     f.env = in_body.copy() if node.handlers else in_body
@@ -48,6 +48,7 @@ def exec_try(f: Frame, node: ast.Try) -> int:
         if handler.name:
             f.env[handler.name] = Obj("builtins.Exception")
         ends.append((exec_block(f, handler.body), f.env))
+    f.guards.remove(whole)
     falling = [env for how, env in ends if not how]
     f.env = falling[0] if falling else ends[0][1]
     for env in falling[1:] or ([] if falling else [env for _, env in ends[1:]]):
@@ -57,9 +58,10 @@ def exec_try(f: Frame, node: ast.Try) -> int:
     else:
         result = FALLS if falling else min(how for how, _ in ends)
     f.settle()
-    if guard.first is not None:
-        for hook in f.m.hooks.guard:
-            hook(f, guard)
+    for part in (guard, whole) if whole.first is not None else ():
+        if part.first is not None:
+            for hook in f.m.hooks.guard:
+                hook(f, part)
     return result
 
 
@@ -137,6 +139,8 @@ def awaited(f: Frame, node: ast.Await, value: Value) -> Value | None:
         if isinstance(option, Coro):
             consume(option)
             found = join(found, option.result)
+            if option.ctx and f.mode != STEP:
+                f.journal(node)  # it may have been made elsewhere
         elif isinstance(option, Inst):
             found = join(found, call_special(f, node, option, "__await__", []))
         else:

@@ -31,6 +31,8 @@ class Hooks:
         mutation: (frame, node, receiver, method, args) for methods that change a container.
         construct: (frame, node, instance, given fields).
         decorated: (frame, declaration, node, value) for decorators.
+        dropped: (frame, node, coroutine) for statements that are nothing but a coroutine.
+        helper_end: (frame) after a decorated helper that does journaled work.
         nested: (frame, node) for journaled work inside a step body or tool.
         guard: (frame, guard) when a construct around journaled work ends.
         contexts: (frame, node, value, is_async) for context expressions of `with`; may return a
@@ -51,12 +53,14 @@ class Hooks:
         "contexts",
         "ctx_call",
         "decorated",
+        "dropped",
         "dumps",
         "escaping",
         "format_spec",
         "function_attribute",
         "global_read",
         "guard",
+        "helper_end",
         "instance_read",
         "mutation",
         "nested",
@@ -83,12 +87,14 @@ class Hooks:
     contexts: list[Hook]
     ctx_call: list[Hook]
     decorated: list[Hook]
+    dropped: list[Hook]
     dumps: list[Hook]
     escaping: list[Hook]
     format_spec: list[Hook]
     function_attribute: list[Hook]
     global_read: list[Hook]
     guard: list[Hook]
+    helper_end: list[Hook]
     instance_read: list[Hook]
     mutation: list[Hook]
     nested: list[Hook]

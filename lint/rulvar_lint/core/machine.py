@@ -36,6 +36,7 @@ from rulvar_lint.core.ledger import Ledger
 from rulvar_lint.core.linker import Files, Linker
 from rulvar_lint.core.memory import NEVER, Memory, Result
 from rulvar_lint.core.values import (
+    Const,
     Container,
     Ctx,
     Func,
@@ -157,6 +158,9 @@ class Machine(Linker, Ledger):
                 for at, returned in f.returned:
                     order.use_order(f, at, returned)
             region.finish(f)
+        elif f.journals and f.mode == PLAIN and decl.decorators:
+            for hook in self.hooks.helper_end:
+                hook(f)
         if decl.generator():
             made = f.new_seq("gen", None, f.yielded)
             made.order = f.yield_order
@@ -224,10 +228,13 @@ class Machine(Linker, Ledger):
         """Some instance of a class."""
         return classes.generic_instance(self.host_frame(decl.module), decl)
 
-    def fill_ctx(self, decl: FunctionDecl, env: Env) -> None:
-        """Parameters that are declared to be ctx are ctx, whatever was passed."""
+    def fill_ctx(self, decl: FunctionDecl, env: Env, called: bool = False) -> None:
+        """Parameters that are declared to be ctx are ctx, whatever was passed; in a call they may be None."""
         for name in hints.ctx_parameters(self, decl):
-            if not isinstance(env.get(name), Ctx):
+            given = env.get(name)
+            if not isinstance(given, Ctx) and not (
+                called and isinstance(given, Const) and given.value is None
+            ):
                 env[name] = Ctx()
 
     def bind(self, f: Frame, func: Func, args: Args) -> tuple[Env, list[str]]:

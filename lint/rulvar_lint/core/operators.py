@@ -214,7 +214,8 @@ def _elements(f: Frame, node: ast.AST, value: Value) -> Value | None:
             return Obj(element, value.taint)
         if isinstance(value, Obj) and "." in value.type and value.type.partition(".")[0] != "builtins":
             return Obj(f"{value.type}.__iter__", value.taint)
-    return Unknown(value.taint) if value.taint is not None else None
+    outer = isinstance(value, Unknown) and value.outer
+    return Unknown(value.taint, outer) if value.taint is not None or outer else None
 
 
 def order_through(f: Frame, node: ast.AST, value: Value | None, made: Container, verb: str) -> Container:

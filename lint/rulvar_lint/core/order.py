@@ -251,6 +251,10 @@ def augment_container(f: Frame, node: ast.AST, container: Container, value: Valu
 def yielded(f: Frame, node: ast.AST, value: Value | None) -> None:
     """`yield value`."""
     f.yielded = join(f.yielded, value)
+    if f.loops and value is not None:
+        for hook in f.m.hooks.escaping:
+            for loop in f.loops:
+                hook(f, loop.node, value, "yield")
     f.m.consume(value)
     found = loop_order(f)
     if found is not None:

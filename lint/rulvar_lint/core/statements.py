@@ -14,6 +14,7 @@ from rulvar_lint.core.freevars import depends_on_element
 from rulvar_lint.core.order import order_event
 from rulvar_lint.core.targets import exec_annassign, exec_assign, exec_augassign, exec_delete
 from rulvar_lint.core.values import (
+    Coro,
     Ext,
     Value,
     with_taint,
@@ -42,7 +43,10 @@ def exec_expr(f: Frame, node: ast.Expr) -> int:
     cls = value_node.__class__
     if cls is ast.Constant:
         return FALLS
-    f.ev[cls](f, value_node)
+    value = f.ev[cls](f, value_node)
+    if value.__class__ is Coro:
+        for hook in f.m.hooks.dropped:
+            hook(f, value_node, value)
     if f.loops and cls is ast.Call:
         _discarded_call(f, value_node)
     return FALLS

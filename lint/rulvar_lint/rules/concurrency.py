@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.ancestry import ancestors
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.brackets import bracketed
+from rulvar_lint.core.calls import consume
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
 from rulvar_lint.core.freevars import free_names_of
@@ -19,6 +20,7 @@ from rulvar_lint.core.values import (
     Class,
     Const,
     Container,
+    Coro,
     Ctx,
     Dict,
     Func,
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
 
 COMBINATORS: Final = """asyncio.gather asyncio.wait asyncio.as_completed asyncio.create_task
 asyncio.ensure_future asyncio.TaskGroup.create_task asyncio.AbstractEventLoop.create_task
-asyncio.run_coroutine_threadsafe asyncio.shield anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
+asyncio.run_coroutine_threadsafe asyncio.shield asyncio.run asyncio.Task asyncio.AbstractEventLoop.run_until_complete
+anyio.abc.TaskGroup.start_soon anyio.abc.TaskGroup.start
 trio.Nursery.start_soon trio.Nursery.start aiostream.stream.merge aiometer.run_all
 asyncer.TaskGroup.soonify"""
 _STARTERS: Final = frozenset({"start_soon", "start", "soonify", "run_all"})
@@ -59,6 +62,7 @@ multiprocessing.Pool.apply_async multiprocessing.Pool.map asgiref.sync.sync_to_a
 def install(hooks: Hooks) -> None:
     """Listen to what these rules judge."""
     hooks.region_end.append(_unawaited)
+    hooks.dropped.append(_dropped)
     hooks.region_end.append(_alarms_end)
     hooks.on_call(COMBINATORS, _combined)
     hooks.on_call("asyncio.wait_for", _wait_for)
@@ -89,11 +93,17 @@ def _unawaited(f: Frame) -> None:
             f.m.report(f, coro.node, cause, fix=_add_await(f, coro.node))
 
 
+def _dropped(f: Frame, node: ast.AST, coro: Coro) -> None:
+    """A helper, as a method of an object that keeps ctx, does not await its own call."""
+    if f.mode == PLAIN and coro.ctx and not coro.is_task and coro.label != "helper":
+        f.effect(node, "RLV301", f"`{coro.label}(...)` gives a coroutine that is never awaited")
+
+
 def _add_await(f: Frame, node: ast.AST) -> Plan | None:
     if f.decl is None or not f.decl.is_async:
         return None
-    if any(isinstance(above, ast.GeneratorExp) for above in ancestors(f.decl.node, node)):
-        return None  # what goes through the generator would have to be asynchronous
+    if any(isinstance(above, (ast.GeneratorExp, ast.ClassDef)) for above in ancestors(f.decl.node, node)):
+        return None  # what goes through the generator would have to be asynchronous; classes cannot be
     return ("safe", "Await the call", [(node, "await ")], "await")
 
 
@@ -241,8 +251,16 @@ def holds_ctx(value: Value | None, depth: int = 0, seen: set[Value] | None = Non
     elif isinstance(value, Partial):
         inner = [*value.args, *value.keywords.values()]
     elif isinstance(value, Func):
-        inner = [value.bound]
+        inner = [value.bound, *_closed_over(value)]
     return any(holds_ctx(item, depth + 1, seen) for item in inner)
+
+
+def _closed_over(func: Func) -> list[Value | None]:
+    """What a closure has of the variables around it that are ctx."""
+    if func.frame is None:
+        return []
+    env = func.frame.env if func.env is None else func.env
+    return [value for name in free_names_of(func.decl) if isinstance(value := env.get(name), Ctx)]
 
 
 def is_shared(base: Value | None) -> bool:
@@ -267,7 +285,9 @@ def root_name(node: ast.AST | None) -> str:
 def _escapes(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None, what: str) -> None:
     """ctx is put where it outlives the run; what a parameter refers to is judged by the caller."""
     name = root_name(target)
-    lasts = any(isinstance(o, Container) and o.scope == "module" for o in options_of(base))
+    lasts = any(
+        isinstance(o, Class) or (isinstance(o, Container) and o.scope == "module") for o in options_of(base)
+    )
     if not lasts and f.decl is not None and any(param.name == name for param in f.decl.params):
         cause = Cause("RLV304", f"`{f.decl.qualname}` keeps ctx", f.place(node))
         f.outward.setdefault("RLV304", cause)
@@ -290,6 +310,7 @@ def _store(
     name: str,
     value: Value | None,
 ) -> None:
+    _hand_over(f, target, value)
     if f.mode in (REGION, PLAIN) and holds_ctx(value):
         _escapes(
             f,
@@ -300,7 +321,16 @@ def _store(
         )
 
 
+def _hand_over(f: Frame, target: ast.AST | None, value: Value | None) -> None:
+    """What a helper puts into an object that it was given may be awaited by others."""
+    if value is not None and f.decl is not None and f.decl not in f.m.registered:
+        name = root_name(target)
+        if any(param.name == name for param in f.decl.params):
+            consume(value)
+
+
 def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
+    _hand_over(f, target, value)
     if f.mode in (REGION, PLAIN) and holds_ctx(value):
         _escapes(f, node, target, base, f"ctx is stored in `{f.segment(target)}`, which outlives the run")
 
@@ -311,9 +341,11 @@ def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | No
 
 
 def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
+    target = node.func if isinstance(node, ast.Call) else None
+    for value in args.values() if args is not None else ():
+        _hand_over(f, target, value)
     if f.mode not in (REGION, PLAIN) or args is None or not any(holds_ctx(value) for value in args.values()):
         return
-    target = node.func if isinstance(node, ast.Call) else None
     _escapes(f, node, target, receiver, f"ctx is stored in `{root_name(target)}`, which outlives the run")
 
 
@@ -329,10 +361,7 @@ def _thread(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 def _closes_over_ctx(f: Frame, value: Value) -> bool:
     if not isinstance(value, Func) or value.frame is None:
         return False
-    env = value.frame.env if value.env is None else value.env
-    return any(isinstance(env.get(name), Ctx) for name in free_names_of(value.decl)) or makes_ctx_work(
-        f, value
-    )
+    return bool(_closed_over(value)) or makes_ctx_work(f, value)
 
 
 def _context_variable(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
@@ -350,13 +379,19 @@ def _captured_by_tool(f: Frame, node: ast.AST) -> None:
 
 
 def _given_to_tool(f: Frame, call: CtxCall) -> None:
-    """`tools=[partial(ask, ctx)]`."""
+    """`tools=[partial(ask, ctx)]`, and methods of objects that keep ctx."""
     tools, expr = call.args.kw.get("tools"), call.args.kw_nodes.get("tools")
     if tools is None or expr is None:
         return
     values = tools.items if isinstance(tools, Seq) and tools.items else [tools]
     written = expr.elts if isinstance(expr, (ast.List, ast.Tuple)) else []
     for index, value in enumerate(values):
-        if any(isinstance(option, Partial) and holds_ctx(option) for option in options_of(value)):
+        if any(_takes_ctx_along(f, option) for option in options_of(value)):
             node = written[index] if len(written) == len(values) else expr
             f.emit(node, Cause("RLV304", "a tool is given the ctx of the workflow", f.place(node)))
+
+
+def _takes_ctx_along(f: Frame, tool: Value) -> bool:
+    if isinstance(tool, Partial):
+        return holds_ctx(tool)
+    return isinstance(tool, Func) and tool.bound is not None and makes_ctx_work(f, tool)

@@ -70,7 +70,10 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
     for extra in (call.expr("label"), call.expr("key")):
         if extra is not None:
             covered |= _paths(extra)
-    missing = sorted(path for path in used if not any(path[: len(c)] == c for c in covered))
+    missing = _missing(used, covered)
+    if missing:
+        texts = {path for name in covered if len(name) == 1 for path in _display_paths(f, name[0], _TEXTS)}
+        missing = _missing(set(missing), texts)
     if missing:
         shown = ", ".join(f"`{_show(path)}`" for path in missing[:3])
         what = f"the step uses {shown}, which is missing from `deps`"
@@ -80,6 +83,10 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
             Cause("RLV403", what, f.place(call.node), (), "warning"),
             fix=_add_dep(f, deps, missing),
         )
+
+
+def _missing(used: set[Path], covered: set[Path]) -> list[Path]:
+    return sorted(path for path in used if not any(path[: len(c)] == c for c in covered))
 
 
 def _whole_lists(deps: ast.expr) -> list[str]:
@@ -106,7 +113,7 @@ def _dep(f: Frame, path: Path) -> str:
 def _add_dep(f: Frame, deps: ast.expr, missing: list[tuple[str, ...]]) -> Plan | None:
     if not isinstance(deps, (ast.List, ast.Tuple)):
         return None
-    text = ", ".join(_show(path) for path in missing)
+    text = ", ".join(_dep(f, path) for path in missing)
     message = f"Add {text} to deps"
     if not deps.elts:
         made = f"[{text}]" if isinstance(deps, ast.List) else f"({text},)"
@@ -120,15 +127,24 @@ def _show(path: tuple[str, ...]) -> str:
     return path[0] + "".join(path[1:])
 
 
-def _display_paths(f: Frame, name: str) -> set[tuple[str, ...]]:
-    """What a list in a variable was built from, when the function says so."""
+# A variable that holds one of these stands for what is written in it.
+_TEXTS: Final = (ast.JoinedStr, ast.Tuple, ast.List, ast.Dict)
+
+
+def _display_paths(
+    f: Frame, name: str, kinds: tuple[type[ast.expr], ...] = (ast.expr,)
+) -> set[tuple[str, ...]]:
+    """What a list or a text in a variable was built from, when the function says so."""
     found: set[tuple[str, ...]] = set()
     root = f.decl.node if f.decl is not None else None
     if root is None:
         return found
     for node in walk(root):
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == name for t in node.targets
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, kinds)
+            and not (kinds is _TEXTS and any(isinstance(inner, ast.Await) for inner in walk(node.value)))
+            and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
         ):
             found |= _paths(node.value)
     return found

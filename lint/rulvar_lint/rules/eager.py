@@ -64,12 +64,20 @@ def report_eager(f: Frame, call: CtxCall, expr: ast.expr) -> None:
     else:
         what, fix = f"`{f.segment(expr)}` is a value, not a function", None
     call.refused = True
-    f.emit(call.node, Cause("RLV310", what, f.place(call.node)), fix=fix)
+    f.emit(expr, Cause("RLV310", what, f.place(expr)), fix=fix)
 
 
+# Names of functions that give a function: they say so, or what they give is an agent noun.
 _FACTORY: Final = re.compile(
-    r"(^|_)(make|build|create|get|bind|wrap|partial|factory|curry|compose|prepare|defer|lazy|thunk|callback|handler|"
-    r"loader|fetcher|getter|runner|caller|for|with|fn|func|using)(_|$)|Factory$|er$",
+    r"(^|_)(make|bind|wrap|partial|factory|curry|compose|defer|lazy|thunk|callback|func|fn|function|with|using|for|"
+    r"step|task|job|body|action|hook)(_|$)|^(build|create|prepare)$|^__|Factory$|er$",
+)
+# Words that look like agent nouns and are none.
+_NO_AGENT: Final = re.compile(
+    r"(^|_)(upper|lower|filter|answer|customer|number|order|user|header|footer|folder|letter|newsletter|register|"
+    r"render|transfer|enter|trigger|deliver|gather|server|paper|member|after|other|offer|layer|filter|parameter|"
+    r"chapter|character|cluster|buffer|pointer|identifier|integer|manager|owner|partner|voucher|weather|"
+    r"discover|recover|cover|alter|consider|remember|refer|infer|answer|power|tier|over)$"
 )
 
 
@@ -122,7 +130,9 @@ def _called_value_is_data(f: Frame, expr: ast.Call) -> bool:
     if isinstance(callee, Func):
         return _returns_data(callee)
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-    return bool(name) and not _FACTORY.search(name)
+    if name == "get":
+        return isinstance(func, ast.Name)  # of a mapping it may be a function
+    return bool(name) and (_NO_AGENT.search(name) is not None or _FACTORY.search(name) is None)
 
 
 def _returns_data(func: Func) -> bool:

@@ -37,13 +37,18 @@ _RETRIES: Final = (
     "pyfailsafe.",
 )
 
+_RETRYING_CALLS: Final = """tenacity.Retrying.__call__ tenacity.Retrying.call tenacity.Retrying.wraps
+backoff.on_exception().__call__ backoff.on_predicate().__call__ stamina.retry().__call__
+retrying.retry().__call__"""
+
 
 def install(hooks: Hooks) -> None:
     """Listen to what these rules judge."""
     hooks.contexts.append(_context)
     hooks.guard.append(_guarded)
     hooks.region_end.append(_decorators)
-    hooks.on_call("tenacity.Retrying.__call__ tenacity.Retrying.call tenacity.Retrying.wraps", _retried)
+    hooks.helper_end.append(_decorators)
+    hooks.on_call(_RETRYING_CALLS, _retried)
 
 
 def _context(f: Frame, node: ast.AST, value: Value | None, how: str, expr: ast.expr) -> None:
@@ -70,6 +75,10 @@ def _guarded(f: Frame, guard: Guard) -> None:
         )
     elif guard.kind == "try":
         _judge_try(f, guard.node)
+    elif guard.kind == "finally":
+        for jump in _jumps(getattr(guard.node, "finalbody", []), False):
+            kind = type(jump).__name__.lower()
+            _report(f, jump, f"`{kind}` in `finally` discards suspension and cancellation")
 
 
 def _report(f: Frame, node: ast.AST, what: str, fix: object = None) -> None:
@@ -96,9 +105,6 @@ def _judge_try(f: Frame, node: ast.AST) -> None:
                 handler,
                 f"`except {f.segment(handler.type)}` swallows suspension and cancellation",
             )
-    for jump in _jumps(node.finalbody, False):
-        kind = type(jump).__name__.lower()
-        _report(f, jump, f"`{kind}` in `finally` discards suspension and cancellation")
 
 
 def _narrow(f: Frame, handler: ast.ExceptHandler) -> Plan | None:
@@ -173,9 +179,12 @@ def _is_total(stmt: ast.Match) -> bool:
 
 
 def _reraises(stmt: ast.Raise, name: str | None) -> bool:
-    if stmt.exc is None:
-        return True
-    return isinstance(stmt.exc, ast.Name) and stmt.exc.id == name
+    raised = stmt.exc
+    if isinstance(raised, ast.Call) and isinstance(raised.func, ast.Attribute):
+        if raised.func.attr != "with_traceback":
+            return False
+        raised = raised.func.value
+    return raised is None or (isinstance(raised, ast.Name) and raised.id == name)
 
 
 def _leaves(body: list[ast.stmt], name: str | None) -> bool:
@@ -239,4 +248,4 @@ def _decorators(f: Frame) -> None:
                     (),
                     "warning",
                 )
-                f.m.report(f, node, cause)
+                f.emit(node, cause)

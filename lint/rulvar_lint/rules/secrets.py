@@ -16,7 +16,7 @@ _SHAPES: Final = (
     ("an AWS access key", re.compile(r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[0-9A-Z]{16}(?![A-Za-z0-9])")),
     ("a Google API key", re.compile(r"(?<![A-Za-z0-9])AIza[0-9A-Za-z_-]{30,}")),
     ("a Google access token", re.compile(r"(?<![A-Za-z0-9])ya29\.[0-9A-Za-z_-]{20,}")),
-    ("a Slack token", re.compile(r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{10,}")),
+    ("a Slack token", re.compile(r"(?<![A-Za-z0-9])(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}")),
     ("a Hugging Face token", re.compile(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{24,}")),
     ("an npm token", re.compile(r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{30,}")),
     ("a SendGrid key", re.compile(r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}")),
@@ -24,7 +24,7 @@ _SHAPES: Final = (
         "a JSON web token",
         re.compile(r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}"),
     ),
-    ("a private key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----")),
+    ("a private key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")),
     ("a bearer token", re.compile(r"(?<![A-Za-z])[Bb](?:earer|EARER)\s+([A-Za-z0-9._~+/=-]{12,})")),
     (
         "an authorization value",
@@ -36,7 +36,7 @@ _SHAPES: Final = (
     ),
 )
 _GATE: Final = re.compile(
-    r"[spr]k[-_]|gh[pousr]_|github_pat|glpat|AKIA|ASIA|AIza|ya29|xox|hf_|npm_|SG\.|eyJ|PRIVATE "
+    r"[spr]k[-_]|gh[pousr]_|github_pat|glpat|AKIA|ASIA|AIza|ya29|xox|xapp-|hf_|npm_|SG\.|eyJ|PRIVATE "
     "KEY|earer|EARER"
     r"|authorization|api[-_]?key|token|secret|password",
     re.I,
@@ -46,7 +46,7 @@ _PLACEHOLDER: Final = re.compile(
     re.I,
 )
 # What these begin with is nothing else, whatever follows.
-_CERTAIN: Final = re.compile(r"[spr]k_|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox|hf_|npm_|SG\.")
+_CERTAIN: Final = re.compile(r"[spr]k_|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox|xapp|hf_|npm_|SG\.")
 _DIGEST: Final = re.compile(
     r"(?:[0-9a-f]{64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z",
     re.I,
@@ -75,6 +75,8 @@ def _is_credential(value: str) -> bool:
     body = re.sub(r"^(?:[spr]k[-_](?:ant|proj|live|test|prod|or|svcacct)?[-_]?|Bearer\s+)", "", value)
     if len(set(body)) < 4:
         return False
+    if re.search(r"[A-Za-z0-9]{24}", body) and len(set(body)) > 9:
+        return True  # longer than words are
     has_digit = any(char.isdigit() for char in body)
     mixed = any(char.islower() for char in body) and any(char.isupper() for char in body)
     upper = body.isupper() and has_digit

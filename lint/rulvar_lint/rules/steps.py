@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.containers import MUTATORS
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import STEP
+from rulvar_lint.core.nodes import own_nodes
 from rulvar_lint.core.values import (
+    Bound,
     Const,
     Container,
     Coro,
@@ -70,6 +73,7 @@ def _step(f: Frame, call: CtxCall, fn: Value | None, result: Result | None) -> N
     expr = call.expr("fn")
     if result is not None and result.journals and result.frame is not None and result.frame.depth > 0:
         _report_nested(f, call.node)
+    _changing_method(f, expr, fn)
     if isinstance(fn, CtxMember) or (isinstance(fn, Partial) and isinstance(fn.func, CtxMember)):
         _report_nested(f, call.node)
         return
@@ -206,6 +210,15 @@ def is_outer(f: Frame, value: Value | None) -> bool:
     return False
 
 
+def _changing_method(f: Frame, expr: ast.expr | None, fn: Value | None) -> None:
+    """`ctx.step("add", partial(rows.append, row))`."""
+    for option in options_of(fn):
+        func = option.func if isinstance(option, Partial) else option
+        if isinstance(func, Bound) and func.name in MUTATORS and expr is not None:
+            what = f"`{func.name}` on outer data in place of a step body is lost when the step is replayed"
+            f.m.report(f, expr, Cause("RLV306", what, f.place(expr)))
+
+
 def _in_step(f: Frame) -> bool:
     return f.mode == STEP and f.step is not None and f.step.kind == "step"
 
@@ -235,8 +248,28 @@ def _store(
     if not _in_step(f) or not is_outer(f, base):
         return
     assert f.step is not None
-    if f.depth == 0 or f.decl is f.step.decl:
+    if f.depth == 0 or f.decl is f.step.decl or _is_read_outside(f, base, name):
         _lost(f, node, f"setting `{name}` of outer data")
+
+
+def _is_read_outside(f: Frame, base: Value | None, attribute: str) -> bool:
+    """Whether the code around the step looks at an attribute that a method sets in it. What objects
+    keep for themselves, as a client that is opened late, may get lost.
+    """
+    objects = options_of(base)
+    owner = f.step.owner if f.step is not None else None
+    while owner is not None:
+        for node in own_nodes(owner.decl.node) if owner.decl is not None else ():
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr == attribute
+                and isinstance(node.value, ast.Name)
+            ):
+                held = owner.env.get(node.value.id)
+                if any(held is one for one in objects):
+                    return True
+        owner = owner.outer
+    return False
 
 
 def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:

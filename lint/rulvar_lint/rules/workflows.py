@@ -150,14 +150,34 @@ def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args
     if f.mode != REGION or not f.loops or not isinstance(receiver, Container):
         return
     if args is None:
-        value = getattr(node, "value", None)
-        if isinstance(value, ast.expr) and any(isinstance(n, ast.Lambda) for n in ast.walk(value)):
-            for func in f.closures:
-                if any(func.decl.node is n for n in ast.walk(value)):
-                    _kept(f, func, receiver.born, None)
+        lambdas = _displayed(getattr(node, "value", None))
+        for func in f.closures if lambdas else ():
+            if func.decl.node in lambdas:
+                _kept(f, func, receiver.born, None)
         return
     for value_ in args.values():
         _kept(f, value_, receiver.born, None)
+
+
+def _displayed(value: object) -> set[ast.AST]:
+    """The lambdas that are items of what is written out; not those that a call in it is given."""
+    found: set[ast.AST] = set()
+    todo = [value]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Lambda):
+            found.add(node)
+        elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            todo += node.elts
+        elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
+            todo.append(node.elt)
+        elif isinstance(node, ast.Starred):
+            todo.append(node.value)
+        elif isinstance(node, ast.IfExp):
+            todo += [node.body, node.orelse]
+        elif isinstance(node, ast.Dict):
+            todo += node.values
+    return found
 
 
 def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:

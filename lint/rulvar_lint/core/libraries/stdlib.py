@@ -248,6 +248,8 @@ READS: Final = (
     ),
 )
 
+_ENCODERS: Final = """base64.b64encode base64.b64decode base64.urlsafe_b64encode base64.urlsafe_b64decode
+gzip.compress gzip.decompress zlib.compress zlib.decompress pickle.dumps struct.pack"""
 # Names that only build something: their result is an instance of the type on the right.
 RESULTS: Final = {
     "logging.getLogger": "logging.Logger",
@@ -301,6 +303,7 @@ RESULTS: Final = {
     "builtins.str.encode": "builtins.bytes",
     "builtins.bytes": "builtins.bytes",
     "builtins.bytearray": "builtins.bytes",
+    **dict.fromkeys(words(_ENCODERS), "builtins.bytes"),
     "re.compile": "re.Pattern",
     "threading.local": "threading.local",
     "multiprocessing.get_context": "multiprocessing",

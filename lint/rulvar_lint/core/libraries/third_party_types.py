@@ -25,6 +25,8 @@ RESULTS: Final = {
     **{f"httpx.AsyncClient.{verb}": "httpx.Response" for verb in [*HTTP_VERBS, "send"]},
     **{f"aiohttp.ClientSession.{verb}": "aiohttp.ClientResponse" for verb in HTTP_VERBS},
     "aiohttp.request": "aiohttp.ClientResponse",
+    "aiohttp.ClientResponse.read": "builtins.bytes",
+    "httpx.Response.aread": "builtins.bytes",
     "urllib3.request": "urllib3.Response",
     "urllib3.PoolManager.request": "urllib3.Response",
     "asyncpg.connect": "asyncpg.Connection",
