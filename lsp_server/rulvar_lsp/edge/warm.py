@@ -53,18 +53,115 @@ class WarmChild:
         return await asyncio.shield(self._ended)
 
 
+class WarmProcess:
+    """One warm process, with what it has been asked and has not answered yet."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._started: dict[int, asyncio.Future[int]] = {}
+        self._ended: dict[int, asyncio.Future[int]] = {}
+        self._reader = asyncio.ensure_future(self._read())
+
+    @classmethod
+    async def start(cls, interpreter: str, root: str, environ: Mapping[str, str]) -> WarmProcess:
+        """Start one; it is not ready yet."""
+        process = await asyncio.create_subprocess_exec(
+            interpreter,
+            "-P",
+            SCRIPT,
+            cwd=root,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+            env=environ,
+        )
+        return cls(process)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended, as far as is known."""
+        return self._process.returncode is None
+
+    async def wait(self) -> None:
+        """Wait until it has ended."""
+        await self._process.wait()
+
+    async def run(self, number: int, request: Mapping[str, Any]) -> WarmChild:
+        """Have it fork a run, once it is ready.
+
+        Raises:
+            ConnectionError, OSError, TimeoutError: it has left, or does not answer.
+        """
+        await asyncio.wait_for(asyncio.shield(self._ready), READY_SECONDS)
+        loop = asyncio.get_running_loop()
+        started = self._started[number] = loop.create_future()
+        ended = self._ended[number] = loop.create_future()
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"run": number, **request}).encode() + b"\n")
+        await self._process.stdin.drain()
+        return WarmChild(await asyncio.wait_for(asyncio.shield(started), READY_SECONDS), ended)
+
+    def stop(self) -> None:
+        """End it, with its runs."""
+        if self.is_alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    async def close(self) -> None:
+        """End it and wait until it is gone."""
+        self.stop()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        await self.wait()
+        await self._reader
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            with contextlib.suppress(ValueError, TypeError):
+                self._take(json.loads(line))
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        gone = ConnectionError("the warm process has left")
+        unanswered: list[asyncio.Future[Any]] = [*self._started.values(), self._ready]
+        for waiting in unanswered:
+            if not waiting.done():
+                waiting.set_exception(gone)
+                waiting.exception()
+        for ended in self._ended.values():
+            if not ended.done():  # it went down with a run
+                ended.set_result(-signal.SIGKILL)
+        await self.wait()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message.get("ready") and not self._ready.done():
+            self._ready.set_result(None)
+        elif (number := message.get("started")) in self._started:
+            _settle(self._started.pop(number), message.get("pid"))
+        elif (number := message.get("ended")) in self._ended:
+            _settle(self._ended.pop(number), message.get("status"))
+
+
+def _settle(future: asyncio.Future[int], value: Any) -> None:
+    if not future.done() and isinstance(value, int):
+        future.set_result(value)
+
+
 class WarmRunner:
-    """One warm process. Runs one test process at a time."""
+    """A warm process at a time. Runs one test process at a time."""
 
     def __init__(self, interpreter: str, root: str, environ: Mapping[str, str]) -> None:
         self._interpreter = interpreter
         self._root = root
         self._environ = dict(environ)
-        self._process: asyncio.subprocess.Process | None = None
-        self._reader: asyncio.Task[None] | None = None
-        self._ready: asyncio.Future[None] | None = None
-        self._started: dict[int, asyncio.Future[int]] = {}
-        self._ended: dict[int, asyncio.Future[int]] = {}
+        self._process: WarmProcess | None = None
         self._next = 0
         self.busy = False
 
@@ -81,84 +178,22 @@ class WarmRunner:
         return None
 
     async def _start_run(self, args: list[str], output: str) -> WarmChild:
-        if self._process is None or self._process.returncode is not None:
-            await self._start()
-        assert self._process is not None and self._process.stdin is not None
-        assert self._ready is not None
-        await asyncio.wait_for(asyncio.shield(self._ready), READY_SECONDS)
-        loop = asyncio.get_running_loop()
+        if self._process is None or not self._process.is_alive:
+            self._process = await WarmProcess.start(self._interpreter, self._root, self._environ)
         self._next += 1
-        started = self._started[self._next] = loop.create_future()
-        ended = self._ended[self._next] = loop.create_future()
-        request = {"run": self._next, "args": args, "cwd": self._root, "output": output}
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        await self._process.stdin.drain()
-        return WarmChild(await asyncio.wait_for(asyncio.shield(started), READY_SECONDS), ended)
-
-    async def _start(self) -> None:
-        self._ready = asyncio.get_running_loop().create_future()
-        self._process = await asyncio.create_subprocess_exec(
-            self._interpreter,
-            "-P",
-            SCRIPT,
-            cwd=self._root,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-            env=self._environ,
-        )
-        self._reader = asyncio.ensure_future(self._read(self._process))
-
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        while line := await process.stdout.readline():
-            with contextlib.suppress(ValueError, TypeError):
-                self._take(json.loads(line))
-        if process.stdin is not None:
-            process.stdin.close()
-        gone = ConnectionError("the warm process has left")
-        for waiting in (*self._started.values(), self._ready):
-            if waiting is not None and not waiting.done():
-                waiting.set_exception(gone)
-                waiting.exception()
-        for ended in self._ended.values():
-            if not ended.done():  # it went down with a run
-                ended.set_result(-signal.SIGKILL)
-        self._started.clear()
-        self._ended.clear()
-        await process.wait()
-
-    def _take(self, message: dict[str, Any]) -> None:
-        if message.get("ready") and self._ready is not None and not self._ready.done():
-            self._ready.set_result(None)
-        elif (number := message.get("started")) in self._started:
-            self._settle(self._started.pop(number), message.get("pid"))
-        elif (number := message.get("ended")) in self._ended:
-            self._settle(self._ended.pop(number), message.get("status"))
-
-    @staticmethod
-    def _settle(future: asyncio.Future[int], value: Any) -> None:
-        if not future.done() and isinstance(value, int):
-            future.set_result(value)
+        return await self._process.run(self._next, {"args": args, "cwd": self._root, "output": output})
 
     async def close(self) -> None:
         """End the warm process and wait until it is gone."""
-        process, reader = self._process, self._reader
-        self.stop()
+        process, self._process = self._process, None
         if process is not None:
-            if process.stdin is not None:
-                process.stdin.close()
-            await process.wait()
-        if reader is not None:
-            await reader
+            await process.close()
 
     def stop(self) -> None:
         """End the warm process."""
         process, self._process = self._process, None
-        if process is not None and process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+        if process is not None:
+            process.stop()
 
 
 class WarmRunners:
