@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from scenario_language import check_words
+
 from rulvar.contracts.redaction import MASK, default_redact
 
 PROSE = {"the authorization was granted yesterday"}
@@ -15,6 +17,22 @@ def masked_words(before: str, after: str) -> set[str]:
     return {
         word for word in re.findall(r"[^\s\"'\\=:,;]{3,}", before) if word not in kept and MASK not in word
     }
+
+
+def is_masking_of(before: str, after: str) -> bool:
+    """Whether a text is another one with parts masked; a scheme before a mask is written ``Bearer``."""
+    kept = after.split(MASK)
+    pattern = "(?s:.+?)".join(re.escape(part) for part in kept)
+    pattern = pattern.replace(r"Bearer\ (?s", r"(?i:bearer)[\s\ufeff]+(?s")
+    return re.fullmatch(pattern, before) is not None
+
+
+def test_every_case_says_what_the_original_makes_of_a_text(load_vectors: Any) -> None:
+    for case in load_vectors("redact.json")["cases"]:
+        check_words("a case of redaction", case, {"group", "name", "input", "output", "idempotent"})
+        assert is_masking_of(case["input"], case["output"]), case["name"]
+        ours = default_redact(case["input"])
+        assert is_masking_of(case["input"], ours), (case["name"], ours)
 
 
 def test_every_credential_that_the_original_masks_is_masked(load_vectors: Any) -> None:
@@ -40,4 +58,4 @@ def test_prose_is_left_alone() -> None:
 def test_redaction_is_idempotent_on_every_vector(load_vectors: Any) -> None:
     for case in load_vectors("redact.json")["cases"]:
         once = default_redact(case["input"])
-        assert default_redact(once) == once, case["name"]
+        assert (default_redact(once) == once) is case["idempotent"], case["name"]
