@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from scenario_language import check_words
+
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest
@@ -17,6 +19,13 @@ from rulvar.testing.recorder import record
 from rulvar.testing.replayer import ReplayAdapters, replay
 
 
+CASE_FIELDS = {"file", "scenario", "adapters", "serve", "rows", "occurrences", "unknownModelCaps"}
+CASE_FIELDS |= {"storedRequest", "storedHash", "engine"}
+ADAPTER_FIELDS = {"id", "provider", "usageSemantics", "caps"}
+CALL_FIELDS = {"adapter", "request_json", "requestHash", "note", "events", "error"}
+MISS_FIELDS = {"class", "requestHash", "recordedOccurrences", "names", "adapter"}
+
+
 @pytest.fixture(scope="module")
 def expected(vectors: Path) -> list[dict[str, Any]]:
     path = vectors / "cassettes" / "expect.json"
@@ -24,6 +33,18 @@ def expected(vectors: Path) -> list[dict[str, Any]]:
         pytest.skip("cassettes/expect.json is not in this set of vectors")
     cassettes: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["cassettes"]
     return cassettes
+
+
+def test_every_field_of_a_case_is_one_that_is_compared(expected: list[dict[str, Any]]) -> None:
+    for case in expected:
+        check_words("a cassette", case, CASE_FIELDS)
+        check_words("what an unknown model is", case["unknownModelCaps"], {"class", "names", "adapter"})
+        for adapter in case["adapters"]:
+            check_words("an adapter", adapter, ADAPTER_FIELDS)
+        for call in case["serve"]:
+            check_words("a call", call, CALL_FIELDS)
+            assert ("events" in call) != ("error" in call), case["file"]
+            check_words("a miss", call.get("error", {}), MISS_FIELDS)
 
 
 def open_tape(vectors: Path, case: dict[str, Any]) -> ReplayAdapters:
@@ -48,10 +69,16 @@ def test_every_adapter_declares_what_was_recorded(expected: list[dict[str, Any]]
         for adapter, recorded in zip(adapters, case["adapters"], strict=True):
             assert adapter.provider == recorded.get("provider")
             assert adapter.usage_semantics == recorded.get("usageSemantics")
+            rows = read_cassette(vectors / "cassettes" / case["file"]).rows
+            assert {row.model for row in rows if row.adapter_id == adapter.id} == set(recorded["caps"])
             for model, caps in recorded["caps"].items():
                 assert adapter.caps(model).to_wire() == caps
-            with pytest.raises(ConfigError, match="caps"):
+            with pytest.raises(ConfigError) as refused:
                 adapter.caps("a model that nobody recorded")
+            unknown = case["unknownModelCaps"]
+            assert type(refused.value).__name__ == unknown["class"]
+            first = [unknown["adapter"]] if adapter is adapters[0] else []
+            assert [name for name in (*unknown["names"], *first) if name not in str(refused.value)] == []
 
 
 async def serve(adapters: ReplayAdapters, call: dict[str, Any]) -> list[Any]:
@@ -79,6 +106,7 @@ async def test_every_call_is_served_what_was_recorded(expected: list[dict[str, A
                 with pytest.raises(VcrMissError) as miss:
                     await serve(adapters, call)
                 error = call["error"]
+                assert type(miss.value).__name__ == error["class"]
                 assert miss.value.request_hash == error["requestHash"]
                 assert miss.value.recorded_occurrences == (error.get("recordedOccurrences") or 0)
                 assert miss.value.adapter_id == error["adapter"]

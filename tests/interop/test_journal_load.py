@@ -90,7 +90,9 @@ def test_legacy_versions_are_normalized_as_recorded(load_vectors: Any) -> None:
         assert entry.hash_version == case["normalized"]["hashVersion"], case
         # the original moves a legacy version to its new name; here the line stays as it was written
         assert entry.to_wire() == case["raw"], case
-        moved = {key: value for key, value in case["raw"].items() if key != "v" or "hashVersion" in case["raw"]}
+        moved = {
+            key: value for key, value in case["raw"].items() if key != "v" or "hashVersion" in case["raw"]
+        }
         assert {**moved, "hashVersion": entry.hash_version} == case["normalized"], case
 
 
