@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from scenario_language import check_words
 
 from rulvar.contracts.canonical import decode_json
@@ -17,7 +16,6 @@ from rulvar.errors import ConfigError, VcrMissError
 from rulvar.testing.cassette import CassetteRow, read_cassette
 from rulvar.testing.recorder import record
 from rulvar.testing.replayer import ReplayAdapters, replay
-
 
 CASE_FIELDS = {"file", "scenario", "adapters", "serve", "rows", "occurrences", "unknownModelCaps"}
 CASE_FIELDS |= {"storedRequest", "storedHash", "engine"}
