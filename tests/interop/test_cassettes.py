@@ -164,7 +164,7 @@ class Playing:
 
 
 async def test_recording_the_same_exchanges_writes_the_same_rows(
-    expected: list[dict[str, Any]], vectors: Path, tmp_path: Path
+    expected: list[dict[str, Any]], vectors: Path, tmp_path: Path, is_own_set: bool
 ) -> None:
     compared = 0
     for case in expected:
@@ -185,7 +185,7 @@ async def test_recording_the_same_exchanges_writes_the_same_rows(
             assert mine.partition(b',"caps":')[0] == original.partition(b',"caps":')[0], case["file"]
             assert decode_json(mine) == decode_json(original), case["file"]
         compared += 1
-    assert compared >= 15 or len(expected) < 30
+    assert compared >= 15 or not is_own_set
 
 
 def _holds_masks(rows: list[CassetteRow]) -> bool:
