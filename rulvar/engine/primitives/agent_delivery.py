@@ -55,6 +55,8 @@ def deliver(
     if status == "ok":
         value = wire.get("value")
         output = value if plan.schema is None else plan.schema.revive(value)
+    elif status == "escalated":  # what it has to say is no answer, and fits no schema
+        output = wire.get("value")
     usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else ZERO_USAGE
     result = AgentResult(
         status=status,
