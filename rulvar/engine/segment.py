@@ -101,10 +101,10 @@ class Segment:
             entries = await store.load(request.run_id)
             if meta is None and not entries:
                 raise run_not_found(request.run_id)
-            check_journal(request.run_id, entries)
-            check_invalidated(request.run_id, request.invalidate, entries)
             meta = meta or {}
             request = self._request = replace(self._check_resume(meta), trace=bool(meta.get("trace")))
+            check_journal(request.run_id, entries)
+            check_invalidated(request.run_id, request.invalidate, entries)
             if not request.strict:
                 self._handle._bus = self._move_bus(meta)
         elif meta is not None or await store.load(request.run_id):
