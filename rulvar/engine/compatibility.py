@@ -13,7 +13,7 @@ from rulvar.contracts.entries import JournalEntry
 from rulvar.errors import JournalCompatibilityError, JournalOrderViolation
 from rulvar.kernel.keys import SUPPORTED_HASH_VERSIONS
 
-__all__ = ["check_journal"]
+__all__ = ["check_journal", "entry_fault"]
 
 _TWO_PHASE = frozenset({"agent", "step", "child"})
 _KEYED = _TWO_PHASE | {"rand", "external", "approval"}
@@ -35,7 +35,7 @@ def check_journal(run_id: str, entries: Iterable[JournalEntry]) -> None:
     for place, entry in enumerate(entries, 1):
         if not _LOW <= entry.hash_version <= _HIGH:
             _refuse_version(run_id, entry)
-        fault = _fault(entry)
+        fault = entry_fault(entry)
         if fault is not None:
             _refuse_entry(run_id, place, entry, *fault)
         if entry.seq <= before:
@@ -47,8 +47,8 @@ def check_journal(run_id: str, entries: Iterable[JournalEntry]) -> None:
         before = entry.seq
 
 
-def _fault(entry: JournalEntry) -> tuple[str, str] | None:
-    """Return the field that makes an entry unusable, and what is wrong with it."""
+def entry_fault(entry: JournalEntry) -> tuple[str, str] | None:
+    """Return the field that makes an entry unusable, and what is wrong with it; None of a sound one."""
     kind = entry.kind
     if not kind:
         return "kind", "is missing, or no text"
