@@ -17,6 +17,7 @@ from rulvar.cli.stores import Runs
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.clock import iso_ms
+from rulvar.engine.compatibility import entry_fault
 from rulvar.errors import ConfigError, JournalOrderViolation, RunNotFoundError, StoreError
 from rulvar.kernel.keys import SUPPORTED_HASH_VERSIONS
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, segment_of
@@ -100,6 +101,7 @@ async def audit_run(runs: Runs, run_id: str) -> Audit:
     elif meta is None and not entries:  # there is nothing that a row could be made of
         findings = [replace(finding, repair=None) for finding in findings]
     findings.extend(_order(entries))
+    findings.extend(_malformed(entries))
     findings.extend(_versions(entries))
     findings.extend(_operations(entries))
     findings.extend(await _transcripts(runs, run_id, entries))
@@ -203,6 +205,15 @@ def _order(entries: Sequence[JournalEntry]) -> Iterator[Finding]:
                 )
         tail = max(tail, entry.seq)
         known.add(entry.seq)
+
+
+def _malformed(entries: Sequence[JournalEntry]) -> Iterator[Finding]:
+    for place, entry in enumerate(entries, 1):
+        fault = entry_fault(entry)
+        if fault is not None and entry.seq >= 0 and (entry.ref is None or entry.ref < entry.seq):
+            field, wrong = fault
+            message = f"entry {place} of the journal (seq {entry.seq}): {field} {wrong}"
+            yield Finding("problem", "malformed", message, entry.seq)
 
 
 def _versions(entries: Sequence[JournalEntry]) -> Iterator[Finding]:

@@ -167,8 +167,9 @@ def _values_after(
     if token is None or token.group().startswith(MASK):
         return
     if strong is None:
-        # behind white space, and not behind a quote (the last of %22 and %27 is a digit)
-        follows = start > separator.start() and text[start - 1] not in "\"'`\\27"
+        # behind white space; behind a quote (the last of %22 and %27 is a digit) when it looks like one
+        behind_quote = text[start - 1] in "\"'`\\27"
+        follows = start > separator.start() and (not behind_quote or _starts_secret(token.group()))
         may = kind in ("authorization", "api-key") or name.startswith("--")
         if follows and may and not _reads_on(token.group()):
             yield token.span()
@@ -227,6 +228,10 @@ def _is_placeholder(kind: NameKind, value: str) -> bool:
     ):
         return True
     return value.startswith(("os.environ", "process.env"))
+
+
+def _starts_secret(value: str) -> bool:
+    return value[0].isalnum() and _looks_secret(value)
 
 
 def _looks_secret(value: str) -> bool:

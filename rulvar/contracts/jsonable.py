@@ -17,7 +17,7 @@ import orjson
 from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.errors import NonSerializableValueError
 
-__all__ = ["fragment", "journal_form", "journal_value", "refused_at"]
+__all__ = ["fragment", "is_deeper_than", "journal_form", "journal_value", "refused_at"]
 
 
 def journal_form(value: Any, what: str) -> bytes:
@@ -49,6 +49,21 @@ def refused_at(error: NonSerializableValueError, what: str) -> NonSerializableVa
     field = str(error.data.get("path", "$"))
     path = what + field.removeprefix("$")
     return NonSerializableValueError(error.message.replace(field, path, 1), data={"path": path})
+
+
+def is_deeper_than(value: Any, levels: int) -> bool:
+    """Whether a JSON value has containers within containers for more than so many levels."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [
+            item
+            for outer in layer
+            if isinstance(outer, (dict, list, tuple))
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not layer:
+            return False
+    return True
 
 
 def fragment(data: bytes) -> orjson.Fragment:

@@ -8,8 +8,9 @@ from typing import Any
 
 from rulvar.contracts.canonical import MAX_SAFE_INTEGER, format_number
 from rulvar.contracts.messages import Wire
+from rulvar.errors import ConfigError
 
-__all__ = ["ZERO_USAGE", "Usage", "add_usage", "sanitize_usage", "usage_violations"]
+__all__ = ["ZERO_USAGE", "Usage", "add_usage", "recorded_usage", "sanitize_usage", "usage_violations"]
 
 
 class Usage(Wire, frozen=True, kw_only=True):
@@ -102,6 +103,30 @@ def sanitize_usage(usage: Usage | Mapping[str, Any]) -> Usage:
         cache_write5m_tokens=five_minutes,
         cache_write1h_tokens=one_hour,
     )
+
+
+def recorded_usage(entry: Mapping[str, Any]) -> Usage | None:
+    """Return the usage that a journal entry tells, repaired where it breaks a rule; None when it tells none.
+
+    Raises:
+        ConfigError: what stands there is no object; names the entry.
+    """
+    plain = entry.get("usage")
+    if not plain:
+        return None
+    if not isinstance(plain, Mapping):
+        raise ConfigError(
+            f"entry {entry.get('seq')} of the journal: usage: expected an object, got {type(plain).__name__}; restore "
+            "the journal from a copy",
+            data={"field": "usage", "entrySeq": entry.get("seq")},
+        )
+    try:
+        usage = Usage.from_wire(plain)
+    except ConfigError:
+        return sanitize_usage(plain)
+    cached = usage.cache_read_tokens + usage.cache_write_tokens
+    least = min(usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    return usage if least >= 0 and usage.input_tokens >= cached else sanitize_usage(plain)
 
 
 def is_token_count(value: Any) -> bool:

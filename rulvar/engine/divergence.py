@@ -22,7 +22,13 @@ def would_go_live(
         operation: what the call matched, if anything.
     """
     divergence = explain_miss(
-        index, scope=scope, identity=call.identity, key=call.key, label=call.label, taken=operation
+        index,
+        scope=scope,
+        identity=call.identity,
+        key=call.key,
+        label=call.label,
+        taken=operation,
+        always_asks=call.mode == "never",
     )
     site = call.site
     facts = {"scope": scope, "kind": call.identity["kind"], "miss": action, **divergence.to_wire()}

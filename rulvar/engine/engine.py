@@ -252,7 +252,7 @@ class Engine(Registries):
             args: the arguments that the run was started with; others are refused.
             dry_run: write nothing, and stop at the first call that would go live with a
                 ``journal_miss`` error in the outcome.
-            invalidate: seqs of memoized failures that are to be run again.
+            invalidate: seqs of entries whose calls are run again; children that they stand in are entered.
             budget_usd, budget_micros: another ceiling from now on; the recorded one holds unless given.
             deadline_at, limits: as in :meth:`run`, for this segment.
         """

@@ -182,13 +182,11 @@ class Run:
             ReplayStopped: a strict replay would have gone live.
         """
         index = self.index
-        operation = None
-        if call.mode != "never":
-            older = content_key(call.identity, 1) if index.has_v1 else None
-            operation = index.take(place.scope, call.key, older)
-            if operation is None and call.mode == "cache":
-                operation = index.take_anywhere(call.key)
-        if operation is None:
+        older = content_key(call.identity, 1) if index.has_v1 else None
+        operation = index.take(place.scope, call.key, older)
+        if operation is None and call.mode == "cache":
+            operation = index.take_anywhere(call.key)
+        if operation is None or call.mode == "never":  # its own entry is not left to the next call like it
             self.accounting.misses += 1
             return self.not_served("live", None, place, call)
         if index.is_skipped(operation):

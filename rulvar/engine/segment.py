@@ -16,6 +16,7 @@ from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
+from rulvar.engine.compatibility import check_journal
 from rulvar.engine.control import unwrapped
 from rulvar.engine.failure import describe_raised, returned_form
 from rulvar.engine.handle import RunHandle
@@ -30,7 +31,6 @@ from rulvar.engine.workflow import takes_args
 from rulvar.errors import (
     BudgetExceededError,
     ConfigError,
-    JournalCompatibilityError,
     JournalMissError,
     LeaseHeldError,
     OutcomeUnknownError,
@@ -42,7 +42,7 @@ from rulvar.errors import (
     SettlementError,
     SupersededError,
 )
-from rulvar.kernel.keys import SUPPORTED_HASH_VERSIONS, content_key, hash_args, hash_output
+from rulvar.kernel.keys import content_key, hash_args, hash_output
 from rulvar.kernel.matching import SEGMENT_BITS
 
 if TYPE_CHECKING:
@@ -101,10 +101,10 @@ class Segment:
             entries = await store.load(request.run_id)
             if meta is None and not entries:
                 raise run_not_found(request.run_id)
-            check_versions(request.run_id, entries)
-            check_invalidated(request.run_id, request.invalidate, entries)
             meta = meta or {}
             request = self._request = replace(self._check_resume(meta), trace=bool(meta.get("trace")))
+            check_journal(request.run_id, entries)
+            check_invalidated(request.run_id, request.invalidate, entries)
             if not request.strict:
                 self._handle._bus = self._move_bus(meta)
         elif meta is not None or await store.load(request.run_id):
@@ -369,29 +369,3 @@ def recorded_ceiling(meta: Mapping[str, Any], entries: list[JournalEntry]) -> fl
             value = entry.value
             ceiling = value.get("budgetUsd", ceiling) if isinstance(value, dict) else ceiling
     return ceiling if isinstance(ceiling, (int, float)) else None
-
-
-def check_versions(run_id: str, entries: list[JournalEntry]) -> None:
-    """Refuse a journal that holds an entry of another version, before anything runs.
-
-    Raises:
-        JournalCompatibilityError: names the entry and the versions that are read.
-    """
-    low, high = SUPPORTED_HASH_VERSIONS[0], SUPPORTED_HASH_VERSIONS[-1]
-    for entry in entries:
-        version = entry.hash_version
-        if low <= version <= high:
-            continue
-        too_new = version > high
-        hint = "upgrade rulvar" if too_new else "replay it with the rulvar that wrote it"
-        raise JournalCompatibilityError(
-            f"run {run_id!r}: entry {entry.seq} has hashVersion {version}; this rulvar reads {low} to {high}: {hint}",
-            data={
-                "subCode": "HASH_VERSION_TOO_NEW" if too_new else "HASH_VERSION_TOO_OLD",
-                "runId": run_id,
-                "entrySeq": entry.seq,
-                "entryHashVersion": version,
-                "supportedRange": {"min": low, "max": high},
-                "hint": hint,
-            },
-        )

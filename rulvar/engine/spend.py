@@ -12,7 +12,7 @@ from typing import Any
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import CostReport
-from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage
+from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage, recorded_usage
 from rulvar.errors import ConfigError
 from rulvar.kernel.ledger import usd
 from rulvar.runtime.pricing import price_usd
@@ -115,7 +115,7 @@ class Spend:
         Args:
             abandoned: whether an abandon entry covers it: its money is told apart from the run's.
         """
-        usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else ZERO_USAGE
+        usage = recorded_usage(wire) or ZERO_USAGE
         reference = str(wire.get("servedBy", ""))
         cost = self.price(reference, usage)
         attribution = _mapping(wire.get("costAttribution"))

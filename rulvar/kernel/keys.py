@@ -44,7 +44,7 @@ def content_key(identity: Mapping[str, Any], hash_version: int = CURRENT_HASH_VE
         hash_version: 1 or 2. None is returned for a kind that version 1 cannot express.
 
     Raises:
-        ConfigError: an unknown version, or an identity without a kind.
+        ConfigError: an unknown version, or an identity that misses a field of its kind.
         NonSerializableValueError: a value that JSON cannot hold.
     """
     projected = project_identity(identity, hash_version)
@@ -55,13 +55,18 @@ def project_identity(identity: Mapping[str, Any], hash_version: int) -> dict[str
     """Return the part of an identity that a version's key covers, or None when it has no key."""
     if hash_version not in SUPPORTED_HASH_VERSIONS:
         raise ConfigError(f"hashVersion {hash_version} is not one of {SUPPORTED_HASH_VERSIONS}")
+    if not isinstance(identity, Mapping):
+        raise ConfigError(f"identity: expected an object, got {type(identity).__name__}")
     kind = identity.get("kind")
     if not isinstance(kind, str):
         raise ConfigError("identity.kind: expected a string")
     if hash_version == 1 and kind in _INCOMPARABLE_IN_V1:
         return None
     project = _PROJECTIONS.get(kind)
-    return dict(identity) if project is None else project(identity, hash_version)
+    try:
+        return dict(identity) if project is None else project(identity, hash_version)
+    except KeyError as missing:
+        raise ConfigError(f"identity.{missing.args[0]}: missing, and an {kind} has one") from None
 
 
 def schema_hash(schema: Any) -> str:
@@ -99,6 +104,8 @@ def hash_output(value: Any) -> str | None:
 
 def _hashed_contract(contract: ToolContract | Mapping[str, Any]) -> dict[str, Any]:
     wire = contract.to_wire() if isinstance(contract, ToolContract) else contract
+    if not isinstance(wire, Mapping):
+        raise ConfigError(f"tool contract: expected an object, got {type(wire).__name__}")
     try:
         hashed = {
             "name": wire["name"],
@@ -107,6 +114,8 @@ def _hashed_contract(contract: ToolContract | Mapping[str, Any]) -> dict[str, An
         }
     except KeyError as missing:
         raise ConfigError(f"tool contract: {missing.args[0]} is missing") from None
+    if not isinstance(hashed["name"], str):
+        raise ConfigError(f"tool contract: name: expected a string, got {type(hashed['name']).__name__}")
     if wire.get("version") is not None:
         hashed["version"] = wire["version"]
     return hashed
@@ -114,6 +123,8 @@ def _hashed_contract(contract: ToolContract | Mapping[str, Any]) -> dict[str, An
 
 def _project_agent(identity: Mapping[str, Any], hash_version: int) -> dict[str, Any]:
     spec = identity["modelSpec"]
+    if not isinstance(spec, Mapping):
+        raise ConfigError(f"identity.modelSpec: expected an object, got {type(spec).__name__}")
     if spec.get("kind") == "ladder":
         projected: dict[str, Any] = {"ladder": spec["ladder"]}
     else:

@@ -80,8 +80,11 @@ class JournalIndex:
         self.settle: SettleMark | None = None
         self.abandoned: list[JournalEntry] = []
         self.closed_waits: dict[int, JournalEntry] = {}
-        self._invalidate = frozenset(invalidate)
-        self._dismissed: set[int] = set()  # what an earlier resume was asked to run again
+        self._invalidate: frozenset[int] = frozenset()
+        self._repeated: dict[int, int] = {}  # what took the place of an operation
+        self._dismissed: dict[
+            int, int
+        ] = {}  # what an earlier resume was asked to run again, and from which seq on
         self._queues: dict[tuple[str, str], list[Operation]] = {}  # the next one comes last
         self._shared: set[tuple[str, str]] = set()
         self._has_duplicates = False
@@ -94,9 +97,9 @@ class JournalIndex:
         if self.settle is not None:
             is_last = self.settle.entry is entries[-1]
             self.settle = SettleMark(self.settle.entry, self.settle.run_status, is_last)
-        self._invalidate |= self._dismissed
         self._skipped = self._fold_abandons()
         self._queue()
+        self._invalidate = self._named(frozenset(invalidate)) | self._dismissed.keys()
 
     @property
     def settled_ok(self) -> bool:
@@ -152,7 +155,7 @@ class JournalIndex:
 
     def is_first_rerun(self, operation: Operation) -> bool:
         """Whether only the resume at hand runs an operation again; unless that is journaled, a later one serves it."""
-        if not self._invalidate or operation.first.seq in self._dismissed:
+        if operation.first.seq not in self._invalidate or operation.first.seq in self._dismissed:
             return False
         return self._by_table(operation, invalidated=False) is Disposition.REPLAY
 
@@ -219,6 +222,27 @@ class JournalIndex:
         """Return every operation that no call took, in journal order."""
         return [operation for operation in self.operations.values() if not operation.consumed]
 
+    def _named(self, seqs: frozenset[int]) -> frozenset[int]:
+        """Return the operations that seqs name: by any entry of any attempt, and the children around them.
+
+        A child that is served whole would never come to what is in it.
+        """
+        if not seqs:
+            return seqs
+        named: set[int] = set()
+        scopes: set[str] = set()
+        for seq, operation in self.operations.items():
+            if seq in seqs or (operation.terminal is not None and operation.terminal.seq in seqs):
+                named.add(seq)
+                scopes.update(scopes_around(operation.first.scope))
+        children = [child for child in self.operations.values() if child.first.kind == "child"]
+        named.update(child.first.seq for child in children if scope_below(child) in scopes)
+        for seq in sorted(named):
+            while (later := self._repeated.get(seq)) is not None:
+                named.add(later)
+                seq = later
+        return frozenset(named)
+
     def _add(self, entry: JournalEntry) -> None:
         kind = entry.kind
         if entry.seq >= self.next_seq:
@@ -267,7 +291,7 @@ class JournalIndex:
         if kind == "run_settle":
             self.settle = SettleMark(entry, str(value.get("runStatus")), is_last=False)
         elif kind == "invalidation" and isinstance(value.get("target"), int):
-            self._dismissed.add(value["target"])
+            self._dismissed[value["target"]] = entry.seq
         elif isinstance(kind, str):
             self.decisions.setdefault(kind, []).append(entry)
 
@@ -314,6 +338,9 @@ class JournalIndex:
             int
         ] = []  # a heap of places in calls whose operation an earlier segment ran for nothing
         fresh: list[int] = []  # the same of the segment at hand, which cannot repeat itself
+        dismissed: list[
+            tuple[int, int]
+        ] = []  # a heap of seqs of invalidations, and the places that they free
         current = -1
         for operation in group:
             segment = segment_of(operation.first)
@@ -322,20 +349,23 @@ class JournalIndex:
                 for place in fresh:
                     heapq.heappush(repeatable, place)
                 fresh.clear()
+            while dismissed and dismissed[0][0] < operation.first.seq:
+                heapq.heappush(repeatable, heapq.heappop(dismissed)[1])
             if repeatable and segment == current:
                 place = heapq.heappop(repeatable)
                 calls[place].consumed = True
+                self._repeated[calls[place].first.seq] = operation.first.seq
                 calls[place] = operation
             else:
                 place = len(calls)
                 calls.append(operation)
-            if self._was_rerun(operation):
+            if operation.terminal is None:
+                continue  # one that dangles is finished under its own first entry, never repeated
+            if self._by_table(operation, invalidated=False) is Disposition.RERUN:
                 fresh.append(place)
+            elif operation.first.seq in self._dismissed:
+                heapq.heappush(dismissed, (self._dismissed[operation.first.seq], place))
         return calls
-
-    def _was_rerun(self, operation: Operation) -> bool:
-        # a dangling operation is finished under its own first entry, never repeated
-        return operation.terminal is not None and self.disposition(operation) is Disposition.RERUN
 
 
 def _next(queue: list[Operation] | None) -> Operation | None:

@@ -74,15 +74,20 @@ def explain_miss(
     key: str,
     label: str | None,
     taken: Operation | None,
+    always_asks: bool = False,
 ) -> Divergence:
     """Explain why a call was not served.
 
     Args:
         taken: the operation that matched without an outcome to keep; None when nothing matched.
+        always_asks: whether the call asked not to be served, whatever the journal holds.
     """
     kind = str(identity["kind"])
     found = _describe_call(identity, label)
     where = f"in scope {scope!r}" if scope else "in the workflow body"
+    if always_asks:
+        message = f"{found} {where} has replay='never': it is made anew in every run"
+        return _divergence("rerun", kind, scope, label, found, None, (), message)
     if taken is not None:
         expected = _describe_operation(taken)
         message = (

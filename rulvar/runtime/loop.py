@@ -25,7 +25,7 @@ from rulvar.contracts.messages import (
     ToolResultPart,
 )
 from rulvar.contracts.ports.provider import Adapter, Served
-from rulvar.contracts.schema import SchemaContract, SchemaIssue
+from rulvar.contracts.schema import SchemaContract
 from rulvar.contracts.usage import add_usage
 from rulvar.errors import BudgetExhaustedError, ConfigError, ReplayDriftError, VcrMissError
 from rulvar.runtime import structured
@@ -154,9 +154,7 @@ class AgentLoop:
     async def _read_answer(self, turn: Turn, schema: SchemaContract) -> LoopEnd | None:
         assert self._tier is not None
         found = structured.extract_candidate(turn.text, turn.tool_calls, self._tier)
-        issues = (
-            [SchemaIssue("no JSON value in the answer", ())] if found is None else schema.issues(found.raw)
-        )
+        issues = structured.answer_issues(found, schema)
         if found is not None and not issues:
             return LoopEnd(status="ok", output=found.raw)
         self.state.schema_attempts += 1

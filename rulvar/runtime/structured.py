@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.messages import ToolCallPart, ToolContract
 from rulvar.contracts.schema import SchemaContract, SchemaIssue
 from rulvar.contracts.strictness import is_strict_compatible
+from rulvar.errors import NonSerializableValueError
 
 __all__ = [
     "RESULT_TOOL",
     "Candidate",
     "Tier",
+    "answer_issues",
     "extract_candidate",
     "is_strict_compatible",
     "reprompt_text",
@@ -86,6 +89,20 @@ def extract_candidate(text: str, tool_calls: Iterable[ToolCallPart], tier: Tier)
         return whole
     found = _first_bracketed(stripped)
     return None if found is None else _parse(found)
+
+
+def answer_issues(found: Candidate | None, schema: SchemaContract) -> list[SchemaIssue]:
+    """Return what is wrong with an answer; nothing when it fits.
+
+    An answer that no journal can hold fits no schema: ``1e400`` is JSON, and no number of any double.
+    """
+    if found is None:
+        return [SchemaIssue("no JSON value in the answer", ())]
+    try:
+        journal_form(found.raw, "the answer")
+    except NonSerializableValueError as refused:
+        return [SchemaIssue(refused.message, ())]
+    return schema.issues(found.raw)
 
 
 def _parse(text: str) -> Candidate | None:

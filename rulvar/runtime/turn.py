@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from rulvar.contracts.canonical import MAX_DEPTH
+from rulvar.contracts.jsonable import is_deeper_than
 from rulvar.contracts.messages import ChatRequest, Part, ProviderRawPart, TextPart, ToolCallPart
 from rulvar.contracts.ports.provider import Adapter, Served, served_by
 from rulvar.contracts.stream import (
@@ -25,6 +27,9 @@ from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import BudgetExhaustedError, RulvarError
 
 __all__ = ["Turn", "take_turn"]
+
+_DEEPEST = MAX_DEPTH - 16
+"""How deep a value of an answer may be nested: it stands some levels below the top of what is kept."""
 
 
 @dataclass(slots=True)
@@ -92,6 +97,7 @@ async def take_turn(
                     raise _Unaffordable
         if turn.finish is None and turn.error is None and not signal.is_set():
             turn.error = _violation("the stream ended without a terminal event")
+        _drop_bottomless(turn)
     except _Unaffordable:
         await _close(stream)
         raise BudgetExhaustedError("the budget was used up while the model answered") from None
@@ -191,6 +197,26 @@ def _went_quiet(idle_s: float | None) -> WireError:
         message=f"the model sent nothing for {idle_s} seconds",
         retryable=True,
         data={"kind": "transport", "reason": "idle"},
+    )
+
+
+def _drop_bottomless(turn: Turn) -> None:
+    """Turn away what no journal could keep: arguments and blocks that are nested too deeply."""
+    kept = [call for call in turn.tool_calls if not is_deeper_than(call.args, _DEEPEST)]
+    blocks = [part for part in turn.raw if not is_deeper_than(part.block, _DEEPEST)]
+    if len(kept) < len(turn.tool_calls):
+        names = sorted({call.name for call in turn.tool_calls} - {call.name for call in kept})
+        what = f"the arguments of {', '.join(names)}" if names else "a tool call's arguments"
+    elif len(blocks) < len(turn.raw):
+        what = "a provider's block"
+    else:
+        return
+    turn.tool_calls, turn.raw = kept, blocks
+    turn.error = turn.error or WireError(
+        code="agent",
+        message=f"the model answered with {what} nested deeper than {_DEEPEST} levels",
+        retryable=False,
+        data={"kind": "terminal"},
     )
 
 

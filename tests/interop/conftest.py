@@ -27,6 +27,12 @@ def vectors(pytestconfig: pytest.Config) -> Path:
 
 
 @pytest.fixture(scope="session")
+def is_own_set(vectors: Path) -> bool:
+    """Whether the vectors are those that are kept here: how many there are of a kind is known of them only."""
+    return vectors == VECTORS
+
+
+@pytest.fixture(scope="session")
 def load_vectors(vectors: Path) -> Any:
     """Read one vector file, or skip when another set does not have it."""
 

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from scenario_language import check_words
+
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest
 from rulvar.contracts.stream import ChatEvent, Finish, FinishInfo, TextDelta
@@ -20,6 +22,9 @@ LIVE_CAPS = ModelCaps(
     context_window=77,
     max_output_tokens=100,
 )
+
+
+CASE_FIELDS = {"group", "name", "cassette", "onMiss", "live", "error", "result"}
 
 
 class Live:
@@ -42,8 +47,11 @@ class Live:
         yield Finish(finish=FinishInfo(reason="stop"), usage=ZERO_USAGE)
 
 
-def names_missing(text: str, expected: dict[str, Any]) -> list[str]:
-    return [name for name in (*expected["names"], expected["adapter"]) if name not in text]
+def missing_in(error: Exception, expected: dict[str, Any]) -> list[str]:
+    """What an error fails to be or to name."""
+    check_words("an error", expected, {"class", "names", "adapter", "recordedOccurrences"})
+    wrong = [] if type(error).__name__ == expected["class"] else [expected["class"]]
+    return wrong + [name for name in (*expected["names"], expected["adapter"]) if name not in str(error)]
 
 
 async def served(adapter: ReplayAdapter) -> Any:
@@ -63,13 +71,14 @@ def window(adapter: ReplayAdapter, model: str) -> Any:
 
 async def test_every_case_is_served_as_recorded(load_vectors: Any, tmp_path: Path) -> None:
     for case in load_vectors("cassette_passthrough.json")["cases"]:
+        check_words("a case of passthrough", case, CASE_FIELDS)
         path = tmp_path / "tape.jsonl"
         path.write_text(case["cassette"], "utf-8")
         live = [Live(declared) for declared in case["live"]]
         try:
             adapters = replay(cassette=path, on_miss=case["onMiss"], adapters=live)
         except ConfigError as error:
-            assert names_missing(str(error), case["error"]) == [], case["name"]
+            assert missing_in(error, case["error"]) == [], case["name"]
             continue
         assert "error" not in case, case["name"]
         assert [adapter.id for adapter in adapters] == [result["id"] for result in case["result"]]
@@ -79,13 +88,13 @@ async def test_every_case_is_served_as_recorded(load_vectors: Any, tmp_path: Pat
             for model in ("m", "other"):
                 expected, found = result[f"contextWindow_{model}"], window(adapter, model)
                 if isinstance(expected, dict):
-                    assert names_missing(str(found), expected) == [], case["name"]
+                    assert missing_in(found, expected) == [], case["name"]
                 else:
                     assert found == expected, case["name"]
             for expected in result["served"]:
                 found = await served(adapter)
                 if isinstance(expected, dict):
                     assert found.recorded_occurrences == (expected["recordedOccurrences"] or 0)
-                    assert names_missing(str(found), expected) == [], case["name"]
+                    assert missing_in(found, expected) == [], case["name"]
                 else:
                     assert found == expected, case["name"]

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+from scenario_language import check_words
+
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest
 from rulvar.contracts.stream import ChatEvent
@@ -17,8 +19,15 @@ OUT_OF_SCOPE = {"recordedAt-dates"}
 """Texts that one JavaScript engine's date parser happens to take."""
 
 
+CASE_FIELDS = {"group", "name", "cassette", "read", "replay", "record_append", "refused_first_at"}
+CASE_FIELDS |= {"file_changed_by_record"}
+THROWN = {"ConfigError", "TypeError"}
+"""What the original throws; here a cassette is refused with one class, ``ConfigError``."""
+
+
 def cases(load_vectors: Any) -> Iterator[dict[str, Any]]:
     for case in load_vectors("cassette_refusals.json")["cases"]:
+        check_words("a damaged cassette", case, CASE_FIELDS)
         if case["group"] not in OUT_OF_SCOPE:
             yield case
 
@@ -32,7 +41,12 @@ def write(case: dict[str, Any], folder: Path) -> Path:
 def faults(error: ConfigError, expected: dict[str, Any], path: Path) -> list[str]:
     """What the message of a refusal fails to name."""
     text = str(error)
+    check_words("a refusal", expected, {"class", "code", "names", "line", "row", "adapter", "path"})
     missing = [] if str(path) in text else ["the path"]
+    if expected["class"] not in THROWN:
+        missing.append(f"class {expected['class']}")
+    if error.code != expected.get("code", error.code):
+        missing.append(f"code {expected['code']}")
     missing += [name for name in expected.get("names", []) if name not in text]
     if "line" in expected and f"line {expected['line']}" not in text:
         missing.append(f"line {expected['line']}")
@@ -99,8 +113,7 @@ def test_appending_refuses_what_the_original_refuses(load_vectors: Any, tmp_path
         fault = outcome(attempt, case["record_append"], path)
         if fault:
             wrong[case["name"]] = fault
-        if not case["file_changed_by_record"]:
-            assert path.read_bytes() == before
+        assert (path.read_bytes() != before) is case["file_changed_by_record"], case["name"]
     assert wrong == {}
 
 

@@ -20,6 +20,13 @@ VECTORS = Path(__file__).parent / "vectors" / "journals"
 
 
 LOAD_FIELDS = {"name", "file", "repairOnLoad", "loaded", "file_after_load", "file_after_append", "error"}
+APPEND_FIELDS = {"name", "instances", "results", "file"}
+WINDOW_FIELDS = {"name", "file", "status", "value", "preview", "rejected", "live_calls", "appended"}
+WINDOW_FIELDS |= {"prefix_unchanged"}
+FOLDERS = {".", ".."}
+"""Run ids that the original takes, and that are refused here on purpose: they are folders."""
+RUN_ID_CLASS = "JournalOrderViolation"
+"""What the original's store refuses a run id with; here it is a ``ConfigError``, raised before any store is asked."""
 
 
 def check_refusal(error: RulvarError, expected: Mapping[str, Any]) -> None:
@@ -42,6 +49,7 @@ async def test_every_odd_file_loads_and_is_repaired_as_recorded(load_vectors: An
             with pytest.raises(JournalOrderViolation, match=r"r\.jsonl, line \d") as refused:
                 await store.load("r")
             check_refusal(refused.value, case["error"])
+            assert case["file_after_load"] == "unchanged", case["name"]
             assert path.read_bytes() == before
             continue
         entries = await store.load("r")
@@ -56,6 +64,8 @@ async def test_every_odd_file_loads_and_is_repaired_as_recorded(load_vectors: An
 
 async def test_appends_are_guarded_as_recorded(load_vectors: Any, tmp_path: Path) -> None:
     for number, case in enumerate(load_vectors("journal_load.json")["append"]):
+        check_words("a case of appending", case, APPEND_FIELDS)
+        assert len(case["results"]) == sum(len(seqs) for seqs in case["instances"]), case["name"]
         directory = tmp_path / str(number)
         results = iter(case["results"])
         for seqs in case["instances"]:
@@ -75,14 +85,27 @@ async def test_appends_are_guarded_as_recorded(load_vectors: Any, tmp_path: Path
 
 def test_legacy_versions_are_normalized_as_recorded(load_vectors: Any) -> None:
     for case in load_vectors("journal_load.json")["normalize"]:
+        check_words("a case of normalizing", case, {"raw", "normalized"})
         entry = decode_entry(encode_json(case["raw"]))
         assert entry.hash_version == case["normalized"]["hashVersion"], case
+        # the original moves a legacy version to its new name; here the line stays as it was written
+        assert entry.to_wire() == case["raw"], case
+        moved = {
+            key: value for key, value in case["raw"].items() if key != "v" or "hashVersion" in case["raw"]
+        }
+        assert {**moved, "hashVersion": entry.hash_version} == case["normalized"], case
 
 
 def test_run_ids_are_accepted_and_refused_as_recorded(load_vectors: Any) -> None:
-    # "." and ".." are refused on purpose: they are folders
     for case in load_vectors("journal_load.json")["run_ids"]:
-        if case.get("ok") and case["id"] not in {".", ".."}:
+        check_words("a run id", case, {"id", "ok", "error"})
+        assert ("ok" in case) != ("error" in case), case
+        if "ok" in case:
+            assert case["ok"] is True, case
+        else:
+            check_words("a refused run id", case["error"], {"class", "code"})
+            assert case["error"]["class"] == RUN_ID_CLASS, case
+        if "ok" in case and case["id"] not in FOLDERS:
             assert check_run_id(case["id"]) == case["id"]
         else:
             with pytest.raises(ConfigError):
@@ -101,6 +124,7 @@ async def test_journals_of_other_versions_resume_or_are_refused_as_recorded(
 ) -> None:
     scenario = scenario_named(json.loads((VECTORS / "scenarios.json").read_text("utf-8")), "seq-agents")
     for number, case in enumerate(load_vectors("journal_load.json")["version_window"]):
+        check_words("a journal of another version", case, WINDOW_FIELDS)
         path = tmp_path / str(number) / "seq-agents.jsonl"
         path.parent.mkdir()
         path.write_bytes(case["file"].encode("utf-8"))
@@ -110,11 +134,14 @@ async def test_journals_of_other_versions_resume_or_are_refused_as_recorded(
         async with engine:
             handle = engine.resume("seq-agents", workflow, args=scenario["args"])
             if "rejected" in case:
+                check_words("a rejection", case["rejected"], {"class", "code", "data", "names"})
                 with pytest.raises(JournalCompatibilityError, match="hashVersion") as caught:
                     await handle.result()
                 expected = {key: value for key, value in case["rejected"]["data"].items() if key != "hint"}
                 found = {key: value for key, value in caught.value.data.items() if key != "hint"}
                 assert (caught.value.code, found) == (case["rejected"]["code"], expected), case["name"]
+                assert type(caught.value).__name__ == case["rejected"]["class"], case["name"]
+                assert [name for name in case["rejected"]["names"] if name not in str(caught.value)] == []
             else:
                 outcome = await handle.result()
                 assert (outcome.status, outcome.value) == (case["status"], case["value"]), case["name"]
@@ -122,8 +149,9 @@ async def test_journals_of_other_versions_resume_or_are_refused_as_recorded(
                 counts = (preview.hits, preview.misses, preview.reruns, preview.skipped)
                 expected = case["preview"]
                 assert counts == tuple(expected[key] for key in ("hits", "misses", "reruns", "skipped"))
-                assert (len(preview.orphaned), len(preview.invalid_resolutions)) == (0, 0)
+                assert list(preview.orphaned) == expected["orphaned"]
+                assert list(preview.invalid_resolutions) == expected["invalidResolutions"]
         assert len(fake.calls) == case["live_calls"]
         lines = len(path.read_bytes().splitlines()) - len(case["file"].splitlines())
         assert lines == case["appended"], case["name"]
-        assert path.read_bytes().startswith(case["file"].encode("utf-8"))
+        assert path.read_bytes().startswith(case["file"].encode("utf-8")) is case["prefix_unchanged"]

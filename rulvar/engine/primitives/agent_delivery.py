@@ -9,7 +9,7 @@ from rulvar.contracts.outcome import Dropped
 from rulvar.contracts.ports.clock import recorded_ms
 from rulvar.contracts.ports.provider import Served
 from rulvar.contracts.stream import WireError
-from rulvar.contracts.usage import ZERO_USAGE, Usage
+from rulvar.contracts.usage import ZERO_USAGE, recorded_usage
 from rulvar.engine.branch import Place
 from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan
 from rulvar.engine.run import Run
@@ -25,7 +25,7 @@ def deliver_recorded(run: Run, place: Place, plan: AgentPlan, operation: Operati
     wire = operation.terminal.to_wire()
     span = run.next_span()
     announce_start(run, place, plan, span, replayed=True)
-    usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else None
+    usage = recorded_usage(wire)
     cost = None if usage is None else run.spend.price(str(wire.get("servedBy", "")), usage)
     announce_end(run, place, plan, wire, cost, span, replayed=True, retries=0)
     if run.observe:
@@ -55,7 +55,9 @@ def deliver(
     if status == "ok":
         value = wire.get("value")
         output = value if plan.schema is None else plan.schema.revive(value)
-    usage = Usage.from_wire(wire["usage"]) if wire.get("usage") else ZERO_USAGE
+    elif status == "escalated":  # what it has to say is no answer, and fits no schema
+        output = wire.get("value")
+    usage = recorded_usage(wire) or ZERO_USAGE
     result = AgentResult(
         status=status,
         output=output,

@@ -91,6 +91,19 @@ def test_dangling_calls_and_open_waits_are_notes(look: Any, store: Any, entry: A
     assert (done.code, findings(done)) == (0, [("note", "dangling"), ("note", "open-wait")])
 
 
+@pytest.mark.parametrize(("at", "field"), [(0, "kind"), (0, "key"), (0, "status"), (1, "ref")])
+def test_an_entry_that_no_resume_could_go_on_from_is_found(
+    look: Any, store: Any, entry: Any, at: int, field: str
+) -> None:
+    entries = [entry.opened(), entry.closed(0), entry.settled()]
+    del entries[at][field]
+    store.put("r1", *entries)
+    done = look("runs", "audit", "--json")
+    assert done.code == 1
+    assert ("problem", "malformed") in findings(done)
+    assert f"entry {at + 1} of the journal (seq {at}): {field} is missing" in look("runs", "audit").out
+
+
 def test_a_version_that_is_not_read_is_found(look: Any, store: Any, entry: Any) -> None:
     store.put("r1", {**entry.opened(), "hashVersion": 3}, entry.settled())
     assert ("problem", "version") in findings(look("runs", "audit", "--json"))

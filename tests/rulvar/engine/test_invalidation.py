@@ -145,3 +145,54 @@ async def test_one_number_is_no_list_of_seqs(counting: Counting) -> None:
     async with counting.engine as engine:
         with pytest.raises(ConfigError, match=r"invalidate=\[\.\.\.\]"):
             engine.resume("r", flow_of(counting), invalidate=3)  # type: ignore[arg-type]
+
+
+async def test_an_entry_inside_a_child_is_run_again_and_the_rest_of_the_child_is_served() -> None:
+    calls: list[str] = []
+    engine = create_test_engine(
+        agents={"*": lambda call: calls.append(call.prompt) or f"{call.prompt} {len(calls)}"},
+        budget_defaults={"max_depth": 2},
+    )
+
+    @workflow(name="inner")
+    async def inner(ctx: Ctx, args: Any) -> Any:
+        return [await ctx.agent("a"), await ctx.agent("b")]
+
+    @workflow(name="middle")
+    async def middle(ctx: Ctx, args: Any) -> Any:
+        return await ctx.workflow(inner, 1)
+
+    @workflow(name="outer")
+    async def outer(ctx: Ctx, args: Any) -> Any:
+        return [await ctx.workflow(middle, 1), await ctx.agent("c")]
+
+    async with engine:
+        assert (await engine.run(outer, run_id="r").result()).value == [["a 1", "b 2"], "c 3"]
+        entries = await engine.store.load("r")
+        begun = next(e.seq for e in entries if e.kind == "agent" and e.scope == "wf:middle:0/wf:inner:0")
+        again = await engine.resume("r", outer, invalidate=[begun]).result()
+        assert again.value == [["a 4", "b 2"], "c 3"]
+        assert (await engine.resume("r", outer).result()).value == again.value
+        once_more = await engine.resume("r", outer, invalidate=[begun]).result()
+        assert once_more.value == [["a 5", "b 2"], "c 3"]  # any attempt of a call names the call
+        assert calls == ["a", "b", "c", "a", "a"]
+
+
+async def test_a_call_of_a_later_segment_is_no_repetition_of_one_that_is_only_now_invalidated() -> None:
+    calls: list[str] = []
+    engine = create_test_engine(agents={"*": lambda call: calls.append("p") or str(len(calls))})
+
+    @workflow(name="twice")
+    async def twice(ctx: Ctx, args: Any) -> Any:
+        first = await ctx.agent("p")
+        await ctx.await_external("go")
+        return [first, await ctx.agent("p")]
+
+    async with engine:
+        run = engine.run(twice, run_id="r")
+        await run.result()
+        await run.resolve_external("go", 1)
+        assert (await engine.resume("r", twice).result()).value == ["1", "2"]
+        begun = next(e.seq for e in await engine.store.load("r") if e.kind == "agent")
+        assert (await engine.resume("r", twice, invalidate=[begun]).result()).value == ["3", "2"]
+        assert (await engine.resume("r", twice).result()).value == ["3", "2"]
