@@ -169,13 +169,16 @@ class Parts:
         path = source.path
         body = sorted((*shared, *group), key=lambda block: block.first)
         module = Module(source, ast.Module([block.stmt for block in body], []), whole.comments, whole)
-        edges, words = machine.edges.pop(path, set()), machine.words.pop(path, set())
+        edges, words = machine.edges.take(path), machine.words.pop(path, set())
         try:
             unit, complete = examine(machine, module, path)
             unit.calls = [call_span(source, node, kind) for node, kind in module.ctx_calls.items()]
-            made = (machine.edges.pop(path, set()), machine.words.pop(path, set()))
+            made = (machine.edges.take(path), machine.words.pop(path, set()))
         finally:
-            machine.edges[path], machine.words[path] = edges, words
+            machine.edges.take(path)
+            for target in edges:
+                machine.edges.add(path, target)
+            machine.words[path] = words
             let_go(machine, module)
         if not complete:
             return None
@@ -191,8 +194,8 @@ class Parts:
             unit.used |= part.unit.used
             unit.workflows += part.unit.workflows
             unit.calls += part.unit.calls or ()
-            if part.edges:
-                self._machine.edges.setdefault(path, set()).update(part.edges)
+            for target in part.edges:
+                self._machine.edges.add(path, target)
             if part.words:
                 self._machine.words.setdefault(path, set()).update(part.words)
         return unit

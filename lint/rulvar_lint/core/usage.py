@@ -228,7 +228,7 @@ def _others(m: Machine, module: Module, name: str) -> list[Module]:
     for path in m.files.mentions(name, module.path):
         other = m.files.module(path)
         if other is not None and not other.is_test:
-            m.edges.setdefault(module.path, set()).add(path)
+            m.edges.add(module.path, path)
             found.append(other)
     return found
 

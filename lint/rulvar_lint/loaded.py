@@ -1,0 +1,98 @@
+"""The modules of a session that have been read, and what the interpreter has learned about them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
+
+from rulvar_lint.core.comments import read_comments
+from rulvar_lint.core.decls import Module
+from rulvar_lint.core.machine import Machine
+from rulvar_lint.examine import let_go
+
+if TYPE_CHECKING:
+    from rulvar_lint.core.hooks import Hooks
+    from rulvar_lint.core.libraries.catalog import Catalog
+    from rulvar_lint.workspace import Workspace
+
+_MISSING: Final = object()
+
+
+class Loaded:
+    """Modules by their paths, for one interpreter.
+
+    Args:
+        workspace: the files.
+        catalog: what is known of libraries.
+        hooks: the listeners of the interpreter.
+    """
+
+    def __init__(self, workspace: Workspace, catalog: Catalog, hooks: Hooks) -> None:
+        self._workspace = workspace
+        self._modules: dict[str, Module | None] = {}
+        self.machine = Machine(self, catalog, hooks)
+
+    def paths(self) -> list[str]:
+        """The files that have been read."""
+        return list(self._modules)
+
+    def known(self, path: str) -> Module | None:
+        """The module at `path`, if it has been read and parsed."""
+        return self._modules.get(path)
+
+    def is_broken(self, path: str) -> bool:
+        """Whether a file was looked at and does not parse."""
+        return self._modules.get(path, _MISSING) is None
+
+    # What the interpreter asks for
+
+    def find(self, name: str, importer: str) -> str | None:
+        """The path of a module."""
+        return self._workspace.index.find(name, importer)
+
+    def module(self, path: str) -> Module | None:
+        """The parsed module at `path`."""
+        found = self._modules.get(path, _MISSING)
+        if found is _MISSING:
+            source = self._workspace.source(path)
+            tree = source.parse() if source is not None else None
+            if source is None or not isinstance(tree, ast.Module):
+                found = None
+            else:
+                found = Module(source, tree, read_comments(source))
+            self._modules[path] = found
+        return found  # type: ignore[return-value]
+
+    def mentions(self, word: str, path: str) -> list[str]:
+        """Paths of the files that contain a word and import the module at `path`."""
+        return self._workspace.mentions(word, path)
+
+    # What is forgotten
+
+    def drop(self, paths: Collection[str]) -> None:
+        """Forget modules, all of what uses them among them."""
+        machine = self.machine
+        dropped: list[Module] = []
+        for path in paths:
+            module = self._modules.pop(path, None)
+            machine.edges.take(path)
+            machine.words.pop(path, None)
+            if module is not None:
+                for decl in module.decls.values():
+                    machine.registered.pop(decl, None)
+                dropped.append(module)
+        for decl in [decl for decl, by in machine.registrars.items() if by in paths]:
+            machine.registered.pop(decl, None)
+            del machine.registrars[decl]
+        machine.begin_unit()
+        for module in dropped:
+            module.dissolve()
+
+    def release(self, path: str) -> None:
+        """Forget the tree of a file that nothing else has used."""
+        module = self._modules.get(path)
+        if module is not None and not self.machine.edges.is_used(path):
+            del self._modules[path]
+            let_go(self.machine, module)
+            self._workspace.release(path)
