@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.comments import read_comments
 from rulvar_lint.core.decls import Module
 from rulvar_lint.core.machine import Machine
 from rulvar_lint.examine import let_go
+from rulvar_lint.units import CtxCallSpan, call_span
 
 if TYPE_CHECKING:
     from rulvar_lint.core.hooks import Hooks
@@ -31,11 +32,21 @@ class Loaded:
     def __init__(self, workspace: Workspace, catalog: Catalog, hooks: Hooks) -> None:
         self._workspace = workspace
         self._modules: dict[str, Module | None] = {}
+        self._spans: dict[str, set[CtxCallSpan]] = {}
+        self._lent: dict[str, Callable[[], Module]] = {}
         self.machine = Machine(self, catalog, hooks)
 
     def paths(self) -> list[str]:
         """The files that have been read."""
         return list(self._modules)
+
+    def calls(self, path: str) -> set[CtxCallSpan]:
+        """The journaled calls that have been met in a file as it is now."""
+        module = self._modules.get(path)
+        found = self._spans.get(path, set())
+        if module is None:
+            return found
+        return found | {call_span(module.source, node, kind) for node, kind in module.ctx_calls.items()}
 
     def known(self, path: str) -> Module | None:
         """The module at `path`, if it has been read and parsed."""
@@ -53,6 +64,8 @@ class Loaded:
 
     def module(self, path: str) -> Module | None:
         """The parsed module at `path`."""
+        if path in self._lent:
+            return self._lent[path]()
         found = self._modules.get(path, _MISSING)
         if found is _MISSING:
             source = self._workspace.source(path)
@@ -68,7 +81,26 @@ class Loaded:
         """Paths of the files that contain a word and import the module at `path`."""
         return self._workspace.mentions(word, path)
 
+    def lend(self, path: str, module: Callable[[], Module] | None) -> None:
+        """Let others see what a function gives in place of a file; None ends that."""
+        if module is None:
+            self._lent.pop(path, None)
+        else:
+            self._lent[path] = module
+
     # What is forgotten
+
+    def forget_results(self) -> None:
+        """Forget what running functions gave."""
+        for module in self._modules.values():
+            for decl in module.decls.values() if module is not None else ():
+                decl.memo.clear()
+
+    def begin_anew(self) -> None:
+        """Look at everything again as if for the first time, though no file has changed."""
+        spans = {path: self.calls(path) for path in (*self._modules, *self._spans)}
+        self.drop(spans)
+        self._spans = {path: found for path, found in spans.items() if found}
 
     def drop(self, paths: Collection[str]) -> None:
         """Forget modules, all of what uses them among them."""
@@ -76,6 +108,7 @@ class Loaded:
         dropped: list[Module] = []
         for path in paths:
             module = self._modules.pop(path, None)
+            self._spans.pop(path, None)
             machine.edges.take(path)
             machine.words.pop(path, None)
             if module is not None:

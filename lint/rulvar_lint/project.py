@@ -21,7 +21,7 @@ from rulvar_lint.rules import cassettes
 from rulvar_lint.rules import comments as comment_rules
 from rulvar_lint.rules.families import hooks
 from rulvar_lint.rules.pages import CODES, RULES
-from rulvar_lint.units import CtxCallSpan, Unit, WorkflowSpan, call_span
+from rulvar_lint.units import CtxCallSpan, Unit, WorkflowSpan
 from rulvar_lint.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -99,21 +99,19 @@ class Project:
             stale = {path, *self._loaded.paths(), *self._units}
         else:
             stale = self._machine.edges.reaching(path)
-        is_edit = not structure and path in self.workspace.overlays
-        if self._parts is not None:
-            self._parts.forget(stale - {path} if is_edit else stale)
+        text = self.workspace.data(path)
+        words = self._machine.words
+        for name in [name for name, found in words.items() if any(word.encode() in text for word in found)]:
+            stale |= self._machine.edges.reaching(name)
+        if self._parts is not None and structure:
+            self._parts.forget()
+        elif self._parts is not None:
+            self._parts.changed(path, text)
         for name in stale:
             self._units.pop(name, None)
-        text = self.workspace.data(path)
         for name, unit in list(self._units.items()):
-            if unit.deps & stale or any(word_.encode() in text for word_ in unit.words):
+            if unit.deps & stale or any(word.encode() in text for word in unit.words):
                 del self._units[name]
-                if self._parts is not None:
-                    self._parts.forget([name])
-                for dep in unit.deps:
-                    module = self._loaded.known(dep)
-                    if module is not None:
-                        module.changed_names.clear()
         self._loaded.drop(stale)
 
     # Analysis
@@ -138,7 +136,11 @@ class Project:
 
     def _analyse(self, path: str) -> Unit:
         machine = self._machine
-        unit = self._in_parts(path) or examine(machine, self._loaded.module(path), path)[0]
+        unit = self._in_parts(path)
+        if unit is None:
+            if path in self.workspace.overlays:  # as if nothing had been looked at before
+                self._loaded.begin_anew()
+            unit = examine(machine, self._loaded.module(path), path)[0]
         unit.deps = frozenset(machine.edges.reached(path))
         for name in unit.deps:
             if self._loaded.is_broken(name):
@@ -150,12 +152,12 @@ class Project:
         """The analysis of a file that an editor holds, made of what did not change."""
         workspace = self.workspace
         source = workspace.source(path) if path in workspace.overlays else None
-        if source is None or self._is_listening or workspace.imported(path):
+        if source is None or self._is_listening or workspace.is_in_circle(path):
             return None
         if self._parts is None:
             from rulvar_lint.parts import Parts  # only editors need them
 
-            self._parts = Parts(self._machine)
+            self._parts = Parts(self._loaded)
         return self._parts.analyse(source)
 
     def _broken(self, unit: Unit, path: str) -> None:
@@ -310,7 +312,4 @@ class Project:
         self.check_file(name)
         unit = self._units.get(name)
         found = set(unit.calls or ()) if unit is not None else set()
-        module = self._loaded.known(name)
-        if module is not None:
-            found |= {call_span(module.source, node, kind) for node, kind in module.ctx_calls.items()}
-        return sorted(found, key=lambda span: (span.line, span.column))
+        return sorted(found | self._loaded.calls(name), key=lambda span: (span.line, span.column))

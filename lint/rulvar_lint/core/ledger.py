@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rulvar_lint.core.findings import Finding, Key
+from rulvar_lint.core.findings import Finding, Key, Sink
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import Module
@@ -36,7 +36,7 @@ class Ledger:
         self.findings: dict[Key, Finding] = {}
         self.log: list[Entry] = []
         self.used: set[Used] = set()
-        self.sinks: dict[tuple[str, Place], list[tuple[str, int]]] = {}
+        self.sinks: dict[tuple[str, Place], list[Sink]] = {}
         self.unsorted: dict[Cause, ast.AST] = {}
 
     def clear(self) -> None:

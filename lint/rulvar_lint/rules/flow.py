@@ -32,7 +32,7 @@ def install(hooks: Hooks) -> None:
 def _note(f: Frame, kind: str, node: ast.AST, taint: Taint) -> None:
     line: int = getattr(node, "lineno", 0)
     for cause in in_order(taint):
-        f.m.sinks.setdefault((cause.code, cause.place), []).append((kind, line))
+        f.m.sinks.setdefault((cause.code, cause.place), []).append((kind, line, f.module.path))
 
 
 def _taint_of(value: Value | None, depth: int = 0, seen: set[Value] | None = None) -> Taint:
