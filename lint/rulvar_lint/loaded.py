@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.comments import read_comments
 from rulvar_lint.core.decls import Module
 from rulvar_lint.core.machine import Machine
+from rulvar_lint.core.source import ParseFailure
 from rulvar_lint.examine import let_go
-from rulvar_lint.units import CtxCallSpan, call_span
+from rulvar_lint.units import CtxCallSpan, calls_in
 
 if TYPE_CHECKING:
     from rulvar_lint.core.hooks import Hooks
@@ -32,7 +33,6 @@ class Loaded:
     def __init__(self, workspace: Workspace, catalog: Catalog, hooks: Hooks) -> None:
         self._workspace = workspace
         self._modules: dict[str, Module | None] = {}
-        self._spans: dict[str, set[CtxCallSpan]] = {}
         self._lent: dict[str, Callable[[], Module]] = {}
         self.machine = Machine(self, catalog, hooks)
 
@@ -40,21 +40,20 @@ class Loaded:
         """The files that have been read."""
         return list(self._modules)
 
-    def calls(self, path: str) -> set[CtxCallSpan]:
-        """The journaled calls that have been met in a file as it is now."""
-        module = self._modules.get(path)
-        found = self._spans.get(path, set())
-        if module is None:
-            return found
-        return found | {call_span(module.source, node, kind) for node, kind in module.ctx_calls.items()}
+    def calls(self) -> dict[str, set[CtxCallSpan]]:
+        """The journaled calls that have been met, by file."""
+        return {path: calls_in(module) for path, module in self._modules.items() if module is not None}
 
     def known(self, path: str) -> Module | None:
         """The module at `path`, if it has been read and parsed."""
         return self._modules.get(path)
 
     def is_broken(self, path: str) -> bool:
-        """Whether a file was looked at and does not parse."""
-        return self._modules.get(path, _MISSING) is None
+        """Whether a file that something uses does not parse."""
+        if path in self._modules:
+            return self._modules[path] is None
+        source = self._workspace.source(path)
+        return source is None or isinstance(source.blocks(), ParseFailure)
 
     # What the interpreter asks for
 
@@ -93,14 +92,14 @@ class Loaded:
     def forget_results(self) -> None:
         """Forget what running functions gave."""
         for module in self._modules.values():
-            for decl in module.decls.values() if module is not None else ():
-                decl.memo.clear()
+            if module is not None:
+                module.ctx_calls.clear()
+                for decl in module.decls.values():
+                    decl.memo.clear()
 
     def begin_anew(self) -> None:
         """Look at everything again as if for the first time, though no file has changed."""
-        spans = {path: self.calls(path) for path in (*self._modules, *self._spans)}
-        self.drop(spans)
-        self._spans = {path: found for path, found in spans.items() if found}
+        self.drop(self.paths())
 
     def drop(self, paths: Collection[str]) -> None:
         """Forget modules, all of what uses them among them."""
@@ -108,7 +107,6 @@ class Loaded:
         dropped: list[Module] = []
         for path in paths:
             module = self._modules.pop(path, None)
-            self._spans.pop(path, None)
             machine.edges.take(path)
             machine.words.pop(path, None)
             if module is not None:

@@ -56,7 +56,8 @@ class Movement:
             made.findings[self.key(key)] = self._finding(item, sinks.get(key, []))
         made.used = {self.key(key) for key in unit.used}
         made.workflows = [self._workflow(span) for span in unit.workflows]
-        made.calls = [self._call(span) for span in unit.calls or ()]
+        made.calls = dict(unit.calls or {})
+        made.calls[self._path] = {self._call(span) for span in made.calls.get(self._path, ())}
         return made
 
     def key(self, key: Key) -> Key:

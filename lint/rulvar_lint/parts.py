@@ -20,7 +20,7 @@ from rulvar_lint.examine import examine, let_go
 from rulvar_lint.lasting import Watch
 from rulvar_lint.movement import Lines, LostError, Movement, is_movable
 from rulvar_lint.rules.wording import ending
-from rulvar_lint.units import Unit, call_span
+from rulvar_lint.units import Unit, calls_in
 
 if TYPE_CHECKING:
     from rulvar_lint.core.blocks import Block
@@ -135,7 +135,11 @@ class Parts:
         found = groups(blocks)
         if found is None or len(found[1]) < 2:
             return None
-        return _Look(self._loaded, self._watch, source, blocks, *found).analyse(self._kept)
+        look = _Look(self._loaded, self._watch, source, blocks, *found)
+        unit = look.analyse(self._kept)
+        if unit is None and look.is_fresh:
+            self._loaded.begin_anew()
+        return unit
 
 
 class _Look:
@@ -160,7 +164,7 @@ class _Look:
         self._comments = read_comments(source)
         self._whole = Module(source, ast.Module([], []), self._comments)
         self._groups = {self._key(group): group for group in grouped}
-        self._is_fresh = False
+        self.is_fresh = False
 
     def _head(self) -> Group:
         for_all = tuple(tuple(named.code for named in said.codes) for said in self._comments.file_wide)
@@ -227,9 +231,9 @@ class _Look:
 
     def _run(self, group: list[Block]) -> Part | None:
         machine = self._machine
-        if not self._is_fresh:
+        if not self.is_fresh:
             self._loaded.begin_anew()
-            self._is_fresh = True
+            self.is_fresh = True
         self._loaded.forget_results()
         body = sorted((*self._shared, *group), key=lambda block: block.first)
         tree = ast.Module([block.stmt for block in body], [])
@@ -238,8 +242,7 @@ class _Look:
         try:
             with self._watch:
                 unit, complete = examine(machine, module, self._path)
-            calls = [call_span(self._source, node, kind) for node, kind in module.ctx_calls.items()]
-            unit.calls = calls
+            unit.calls = {**self._loaded.calls(), self._path: calls_in(module)}
             lines = [(block.first, block.last) for block in group]
             made = Part(
                 unit,
@@ -317,7 +320,7 @@ class _Merged:
 
     def __init__(self, path: str, parts: dict[Group, Part]) -> None:
         self.unit = Unit()
-        self.unit.calls = []
+        self.unit.calls = {}
         self.between: frozenset[Group] | None = None
         self._path = path
         self._abroad: dict[Origin, list[Sink]] = {}
@@ -338,7 +341,10 @@ class _Merged:
                 self.between = frozenset({first, group})
         unit.used |= part.unit.used
         unit.workflows += part.unit.workflows
-        unit.calls += part.unit.calls or ()  # type: ignore[operator]
+        calls = unit.calls or {}
+        for path, found in (part.unit.calls or {}).items():
+            calls.setdefault(path, set()).update(found)
+        unit.calls = calls
 
     def _worded(self, part: Part, key: Key, item: Diagnostic) -> Diagnostic:
         """A finding that other parts share the cause of: its value may go more ways."""

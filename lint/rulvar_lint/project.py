@@ -127,6 +127,15 @@ class Project:
                     self._settle()
         return found
 
+    def _unit_alone(self, path: str) -> Unit:
+        """The same, whatever was looked at before."""
+        if path not in self._units:
+            self._loaded.begin_anew()
+            unit = self.unit(path)
+            if unit.calls is None:
+                unit.calls = self._loaded.calls()
+        return self._units[path]
+
     def _settle(self) -> None:
         self._analyses += 1
         if self._analyses % LOOK_EVERY == 0:
@@ -136,11 +145,7 @@ class Project:
 
     def _analyse(self, path: str) -> Unit:
         machine = self._machine
-        unit = self._in_parts(path)
-        if unit is None:
-            if path in self.workspace.overlays:  # as if nothing had been looked at before
-                self._loaded.begin_anew()
-            unit = examine(machine, self._loaded.module(path), path)[0]
+        unit = self._in_parts(path) or examine(machine, self._loaded.module(path), path)[0]
         unit.deps = frozenset(machine.edges.reached(path))
         for name in unit.deps:
             if self._loaded.is_broken(name):
@@ -181,10 +186,10 @@ class Project:
             source = self.workspace.source(name)
             return self._filter(cassettes.check_cassette(source)) if source is not None else []
         for other in self.workspace.readers(name):
-            self.unit(other)
+            self._unit_alone(other)
         if self.workspace.is_candidate(name):
-            self.unit(name)
-        units = [unit for unit in self._units.values() if name in unit.deps]
+            self._unit_alone(name)
+        units = [self._units[other] for other in sorted(self._units) if name in self._units[other].deps]
         return self._diagnostics(name, units, {entry for unit in units for entry in unit.used})
 
     def _known(self, path: str | Path) -> str:
@@ -304,12 +309,15 @@ class Project:
         name = self._known(path)
         if not self.workspace.is_candidate(name):
             return []
-        return sorted(self.unit(name).workflows, key=lambda span: (span.line, span.column))
+        return sorted(self._unit_alone(name).workflows, key=lambda span: (span.line, span.column))
 
     def ctx_calls(self, path: str | Path) -> list[CtxCallSpan]:
         """The journaled calls on ctx in a file."""
         name = self._known(path)
         self.check_file(name)
-        unit = self._units.get(name)
-        found = set(unit.calls or ()) if unit is not None else set()
-        return sorted(found | self._loaded.calls(name), key=lambda span: (span.line, span.column))
+        found: set[CtxCallSpan] = set()
+        for unit in self._units.values():
+            if name in unit.deps:
+                calls = self._loaded.calls() if unit.calls is None else unit.calls
+                found |= calls.get(name, set())
+        return sorted(found, key=lambda span: (span.line, span.column))
