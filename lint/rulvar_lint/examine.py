@@ -36,7 +36,9 @@ def examine(machine: Machine, module: Module | None, path: str) -> tuple[Unit, b
         finally:
             sys.setrecursionlimit(limit)
     for finding in machine.findings.values():
-        finding.sinks = machine.sinks.get((finding.cause.code, finding.cause.place), [])
+        sinks = machine.sinks.get((finding.cause.code, finding.cause.place))
+        if sinks is not None:
+            finding.sinks = list(sinks.values())
     unit.findings = {key: word(finding) for key, finding in machine.findings.items()}
     return unit, complete
 

@@ -42,7 +42,8 @@ class Loaded:
 
     def calls(self) -> dict[str, set[CtxCallSpan]]:
         """The journaled calls that have been met, by file."""
-        return {path: calls_in(module) for path, module in self._modules.items() if module is not None}
+        modules = self._modules.items()
+        return {path: calls_in(module) for path, module in modules if module is not None and module.ctx_calls}
 
     def known(self, path: str) -> Module | None:
         """The module at `path`, if it has been read and parsed."""

@@ -19,6 +19,7 @@ from rulvar_lint.core.usage import Usage
 from rulvar_lint.examine import examine, let_go
 from rulvar_lint.lasting import Watch
 from rulvar_lint.movement import Lines, LostError, Movement, is_movable
+from rulvar_lint.rules.flow import add_sink
 from rulvar_lint.rules.wording import ending
 from rulvar_lint.units import Unit, calls_in
 
@@ -280,7 +281,7 @@ class _Look:
         machine = self._machine
         for origin, sinks in machine.sinks.items():
             if origin[1].path != self._path:
-                part.abroad[origin] = sinks
+                part.abroad[origin] = list(sinks.values())
         for key, finding in machine.findings.items():
             if finding.sinks:
                 part.sinks[key] = finding.sinks
@@ -323,11 +324,13 @@ class _Merged:
         self.unit.calls = {}
         self.between: frozenset[Group] | None = None
         self._path = path
-        self._abroad: dict[Origin, list[Sink]] = {}
+        self._abroad: dict[Origin, dict[str, Sink]] = {}
         self._by: dict[Key, Group] = {}
         for part in parts.values():
             for origin, sinks in part.abroad.items():
-                self._abroad.setdefault(origin, []).extend(sinks)
+                known = self._abroad.setdefault(origin, {})
+                for sink in sinks:
+                    add_sink(known, sink)
         for group, part in parts.items():
             self._add(group, part)
 
@@ -349,9 +352,11 @@ class _Merged:
     def _worded(self, part: Part, key: Key, item: Diagnostic) -> Diagnostic:
         """A finding that other parts share the cause of: its value may go more ways."""
         origin = part.origins.get(key)
-        ways = self._abroad.get(origin, []) if origin is not None else []
+        ways = self._abroad.get(origin) if origin is not None else None
+        if not ways:
+            return item
         mine = part.sinks.get(key, [])
-        if len(ways) <= len(mine):
+        if len(ways) == len(mine) and all(ways[sink[2]] == sink for sink in mine):
             return item
         what = item.message.removesuffix(ending(item.code, mine, item.line))
-        return replace(item, message=what + ending(item.code, ways, item.line))
+        return replace(item, message=what + ending(item.code, ways.values(), item.line))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +169,12 @@ def projects(draw: st.DrawFn) -> Texts:
     return found
 
 
+HELPED = """
+@workflow
+async def flow_{n}(ctx: Ctx, args: dict) -> dict:
+    order = Order({n})
+    return {{"said": await ask(ctx, PROMPT), "when": stamp(), "label": order.label(), "limit": LIMITS["a"]}}
+"""
 EDITS = st.lists(
     st.tuples(
         st.sampled_from(["flow.py", "flow.py", "flow.py", "helpers.py", "state.py", "text.py", "main.py"]),
@@ -230,3 +238,46 @@ def test_after_edits_of_any_file_the_findings_are_those_of_a_fresh_look(
             fresh = Project(folder, Config(select=("ALL",)))
             paths = sorted(path.name for path in folder.glob("*.py"))
             assert seen(project, paths) == seen(fresh, paths)
+
+
+def calls_of(action: Callable[[], object]) -> int:
+    """How many functions are called meanwhile."""
+    count = 0
+
+    def seen_(frame: object, event: str, arg: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(seen_)
+    try:
+        action()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_an_edit_in_a_file_that_imports_others_is_looked_at_alone(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "helpers.py").write_text("".join(HELPERS))
+    lines = "".join((*FLOW_HEADS[:2], *(HELPED.format(n=n) for n in range(60)))).split("\n")
+    project = Project(tmp_path)
+    project.set_text("flow.py", "\n".join(lines))
+    opened = calls_of(lambda: project.check_file("flow.py"))
+    lines[lines.index("    order = Order(30)")] += "  # as before"
+    project.set_text("flow.py", "\n".join(lines))
+    assert calls_of(lambda: project.check_file("flow.py")) < opened / 8
+    (tmp_path / "helpers.py").write_text("".join(HELPERS) + "\nPROMPT = time.time()\n")
+    project.invalidate("helpers.py")
+    assert "RLV203" in {item.code for item in project.check_file("flow.py")}
+
+
+def test_files_that_import_each_other_are_looked_at_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "helpers.py").write_text("import flow\ndef stamp():\n    return flow.NOW\n")
+    text = "import time\n" + FLOW_HEADS[1] + FLOW_HEADS[0].partition("\n")[2] + FLOW_BLOCKS[1]
+    project = Project(tmp_path)
+    for now in ("time.time()", "3", "time.time()"):
+        project.set_text("flow.py", f"{text}NOW = {now}\n")
+        codes = {item.code for item in project.check_file("flow.py")}
+        assert codes == ({"RLV203"} if now != "3" else set())

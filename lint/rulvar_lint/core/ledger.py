@@ -36,7 +36,8 @@ class Ledger:
         self.findings: dict[Key, Finding] = {}
         self.log: list[Entry] = []
         self.used: set[Used] = set()
-        self.sinks: dict[tuple[str, Place], list[Sink]] = {}
+        # By rule and place of a cause: where its value goes, the one to be told of each file.
+        self.sinks: dict[tuple[str, Place], dict[str, Sink]] = {}
         self.unsorted: dict[Cause, ast.AST] = {}
 
     def clear(self) -> None:

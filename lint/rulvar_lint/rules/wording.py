@@ -77,12 +77,17 @@ def word(finding: Finding) -> Diagnostic:
     )
 
 
+def rank(sink: Sink) -> tuple[int, int]:
+    """The place of what may be said of where a value goes; the lowest one is said."""
+    return _ORDER.index(sink[0]), sink[1]
+
+
 def ending(code: str, sinks: Collection[Sink], line: int) -> str:
     """The end of the message of a finding on `line`: where the value goes, and the advice."""
     advice = f"; {RULES[code].advice}"
     if not sinks:
         return advice
-    kind, at, _ = min(sinks, key=lambda sink: (_ORDER.index(sink[0]), sink[1]))
+    kind, at, _ = min(sinks, key=rank)
     where = "the same line" if at == line else f"line {at}"
     return f"; {_SINKS[kind].format(line=where)}{advice}"
 
