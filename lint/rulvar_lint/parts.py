@@ -282,7 +282,8 @@ class _Look:
         for origin, sinks in machine.sinks.items():
             if origin[1].path != self._path:
                 part.abroad[origin] = list(sinks.values())
-        for key, finding in machine.findings.items():
+        for key in part.unit.findings:
+            finding = machine.findings[key]
             if finding.sinks:
                 part.sinks[key] = finding.sinks
             if finding.cause.place.path != self._path:
