@@ -214,10 +214,7 @@ class _Look:
 
     def _stand_in(self) -> Module:
         if self._whole.usage is None:
-            usage = Usage([])
-            for block in self._blocks:
-                usage.add(facts_of(block).usage)
-            self._whole.usage = usage
+            self._whole.usage = _usage(self._blocks)
         return self._whole
 
     def _says(self, word: str) -> object:
@@ -239,6 +236,7 @@ class _Look:
         body = sorted((*self._shared, *group), key=lambda block: block.first)
         tree = ast.Module([block.stmt for block in body], [])
         module = Module(self._source, tree, self._comments, self._whole)
+        module.usage = _usage(body)
         edges, words = machine.edges.take(self._path), machine.words.pop(self._path, set())
         try:
             with self._watch:
@@ -313,6 +311,13 @@ class _Look:
                 words.setdefault(name, set()).update(found)
             for word in found - kept.asked.keys():
                 kept.asked[word] = self._says(word)
+
+
+def _usage(blocks: list[Block]) -> Usage:
+    usage = Usage([])
+    for block in blocks:
+        usage.add(facts_of(block).usage)
+    return usage
 
 
 class _Merged:

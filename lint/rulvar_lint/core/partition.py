@@ -130,6 +130,9 @@ def groups(blocks: list[Block]) -> tuple[list[Block], list[list[Block]]] | None:
             binders.setdefault(name, index)
     if not fixed.isdisjoint(binders):
         return None
+    for index, block in enumerate(others):
+        for name in fixed.intersection(facts_of(block).usage.names):
+            binders.setdefault(name, index)  # what an import gave is changed
     leaders = _joined([(facts_of(block).binds | facts_of(block).mentions) for block in others], binders)
     found: dict[int, list[Block]] = {}
     for index, block in enumerate(others):
