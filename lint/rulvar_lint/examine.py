@@ -35,9 +35,13 @@ def examine(machine: Machine, module: Module | None, path: str) -> tuple[Unit, b
             raise
         finally:
             sys.setrecursionlimit(limit)
-    for finding in machine.findings.values():
-        finding.sinks = machine.sinks.get((finding.cause.code, finding.cause.place), [])
-    unit.findings = {key: word(finding) for key, finding in machine.findings.items()}
+    selected = machine.hooks.selected
+    seen = {key: finding for key, finding in machine.findings.items() if key[2] in selected}
+    for finding in seen.values():
+        sinks = machine.sinks.get((finding.cause.code, finding.cause.place))
+        if sinks is not None:
+            finding.sinks = list(sinks.values())
+    unit.findings = {key: word(finding) for key, finding in seen.items()}
     return unit, complete
 
 

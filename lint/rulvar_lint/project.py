@@ -4,7 +4,6 @@ imports them.
 
 from __future__ import annotations
 
-import ast
 import gc
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,18 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.config import Config, load
 from rulvar_lint.core.comments import Comments, read_comments
-from rulvar_lint.core.decls import Module
 from rulvar_lint.core.diagnostic import Diagnostic
 from rulvar_lint.core.files import is_wanted
 from rulvar_lint.core.libraries.catalog import Catalog
-from rulvar_lint.core.machine import Machine
 from rulvar_lint.core.source import ParseFailure, encode, no_collection
-from rulvar_lint.examine import examine, let_go
+from rulvar_lint.examine import examine
+from rulvar_lint.loaded import Loaded
 from rulvar_lint.rules import cassettes
 from rulvar_lint.rules import comments as comment_rules
 from rulvar_lint.rules.families import hooks
 from rulvar_lint.rules.pages import CODES, RULES
-from rulvar_lint.units import CtxCallSpan, Unit, WorkflowSpan, call_span
+from rulvar_lint.units import CtxCallSpan, Unit, WorkflowSpan
 from rulvar_lint.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
 # What an analysis keeps has no cycles to look for, so the collector is told to pass over it; after
 # so many analyses it looks at everything once, for the sake of the program around this session.
 LOOK_EVERY: Final = 500
-
-_MISSING: Final = object()
 
 
 class Project:
@@ -64,11 +60,11 @@ class Project:
         self._selected = frozenset(
             code for code, rule in RULES.items() if self.config.is_selected(code, rule.default_on)
         )
-        self._modules: dict[str, Module | None] = {}
         self._units: dict[str, Unit] = {}
         self._analyses = 0
-        self._catalog = Catalog(dict(self.config.effects))
-        self._machine = Machine(self, self._catalog, hooks(self._selected))
+        catalog = Catalog(dict(self.config.effects))
+        self._loaded = Loaded(self.workspace, catalog, hooks(self._selected))
+        self._machine = self._loaded.machine
         self._parts: Parts | None = None
         self._is_listening = False
 
@@ -99,67 +95,24 @@ class Project:
 
     def _changed(self, path: str, structure: bool) -> None:
         self.workspace.forget(path, structure=structure)
-        stale = {path, *self._modules, *self._units} if structure else self._dependents(path)
-        dropped: list[Module] = []
-        is_edit = not structure and path in self.workspace.overlays
-        if self._parts is not None:
-            self._parts.forget(stale - {path} if is_edit else stale)
-        for name in stale:
-            module = self._modules.pop(name, None)
-            self._units.pop(name, None)
-            self._machine.edges.pop(name, None)
-            self._machine.words.pop(name, None)
-            if module is None:
-                continue
-            for decl in module.decls.values():
-                self._machine.registered.pop(decl, None)
-            dropped.append(module)
-        registrars = self._machine.registrars
-        for decl in [decl for decl, by in registrars.items() if by in stale]:
-            self._machine.registered.pop(decl, None)
-            del registrars[decl]
+        if structure:
+            stale = {path, *self._loaded.paths(), *self._units}
+        else:
+            stale = self._machine.edges.reaching(path)
         text = self.workspace.data(path)
+        words = self._machine.words
+        for name in [name for name, found in words.items() if any(word.encode() in text for word in found)]:
+            stale |= self._machine.edges.reaching(name)
+        if self._parts is not None and structure:
+            self._parts.forget()
+        elif self._parts is not None:
+            self._parts.changed(path, text)
+        for name in stale:
+            self._units.pop(name, None)
         for name, unit in list(self._units.items()):
-            if unit.deps & stale or any(word_.encode() in text for word_ in unit.words):
+            if unit.deps & stale or any(word.encode() in text for word in unit.words):
                 del self._units[name]
-                if self._parts is not None:
-                    self._parts.forget([name])
-                for dep in unit.deps:
-                    module = self._modules.get(dep)
-                    if module is not None:
-                        module.changed_names.clear()
-        self._machine.begin_unit()
-        for module in dropped:
-            module.dissolve()
-
-    def _dependents(self, path: str) -> set[str]:
-        """The file and all that use it, directly or not."""
-        users: dict[str, set[str]] = {}
-        for name, targets in self._machine.edges.items():
-            for target in targets:
-                users.setdefault(target, set()).add(name)
-        return _closure(users, path)
-
-    # What the interpreter asks for
-
-    def find(self, name: str, importer: str) -> str | None:
-        """The path of a module."""
-        return self.workspace.index.find(name, importer)
-
-    def module(self, path: str) -> Module | None:
-        """The parsed module at `path`."""
-        if path not in self._modules:
-            source = self.workspace.source(path)
-            tree = source.parse() if source is not None else None
-            if source is None or not isinstance(tree, ast.Module):
-                self._modules[path] = None
-            else:
-                self._modules[path] = Module(source, tree, read_comments(source))
-        return self._modules[path]
-
-    def mentions(self, word_: str, path: str) -> list[str]:
-        """Paths of the files that contain a word and import the module at `path`."""
-        return self.workspace.mentions(word_, path)
+        self._loaded.drop(stale)
 
     # Analysis
 
@@ -174,6 +127,15 @@ class Project:
                     self._settle()
         return found
 
+    def _unit_alone(self, path: str) -> Unit:
+        """The same, whatever was looked at before."""
+        if path not in self._units:
+            self._loaded.begin_anew()
+            unit = self.unit(path)
+            if unit.calls is None:
+                unit.calls = self._loaded.calls()
+        return self._units[path]
+
     def _settle(self) -> None:
         self._analyses += 1
         if self._analyses % LOOK_EVERY == 0:
@@ -183,10 +145,10 @@ class Project:
 
     def _analyse(self, path: str) -> Unit:
         machine = self._machine
-        unit = self._in_parts(path) or examine(machine, self.module(path), path)[0]
-        unit.deps = frozenset(_closure(machine.edges, path))
+        unit = self._in_parts(path) or examine(machine, self._loaded.module(path), path)[0]
+        unit.deps = frozenset(machine.edges.reached(path))
         for name in unit.deps:
-            if self._modules.get(name, _MISSING) is None:
+            if self._loaded.is_broken(name):
                 self._broken(unit, name)
         unit.words = frozenset(word for name in unit.deps for word in machine.words.get(name, ()))
         return unit
@@ -195,12 +157,12 @@ class Project:
         """The analysis of a file that an editor holds, made of what did not change."""
         workspace = self.workspace
         source = workspace.source(path) if path in workspace.overlays else None
-        if source is None or self._is_listening or workspace.imported(path):
+        if source is None or self._is_listening or workspace.is_in_circle(path):
             return None
         if self._parts is None:
             from rulvar_lint.parts import Parts  # only editors need them
 
-            self._parts = Parts(self._machine)
+            self._parts = Parts(self._loaded)
         return self._parts.analyse(source)
 
     def _broken(self, unit: Unit, path: str) -> None:
@@ -224,10 +186,10 @@ class Project:
             source = self.workspace.source(name)
             return self._filter(cassettes.check_cassette(source)) if source is not None else []
         for other in self.workspace.readers(name):
-            self.unit(other)
+            self._unit_alone(other)
         if self.workspace.is_candidate(name):
-            self.unit(name)
-        units = [unit for unit in self._units.values() if name in unit.deps]
+            self._unit_alone(name)
+        units = [self._units[other] for other in sorted(self._units) if name in self._units[other].deps]
         return self._diagnostics(name, units, {entry for unit in units for entry in unit.used})
 
     def _known(self, path: str | Path) -> str:
@@ -272,21 +234,10 @@ class Project:
             for path in paths:
                 found[path] = self.unit(path)
                 if release:
-                    self._release(path)
+                    self._loaded.release(path)
             if release:
                 gc.freeze()
         return found
-
-    def _release(self, path: str) -> None:
-        """Forget the tree of a file that nothing else has used."""
-        if any(path in targets for targets in self._machine.edges.values()):
-            return
-        module = self._modules.get(path)
-        if module is None:
-            return
-        del self._modules[path]
-        let_go(self._machine, module)
-        self.workspace.release(path)
 
     def report(self, units: dict[str, Unit]) -> dict[str, list[Diagnostic]]:
         """Path to the findings in it, for all files that have any."""
@@ -321,7 +272,7 @@ class Project:
             return []
         if any(code == "RLV001" for _, _, code in merged):
             return self._filter(list(merged.values()))
-        module = self._modules.get(path)
+        module = self._loaded.known(path)
         comments = module.comments if module is not None else read_comments(source)
         found = self._unsuppressed(merged, comments, used)
         found += comment_rules.judge(source, comments, used, CODES, self._is_on)
@@ -358,26 +309,15 @@ class Project:
         name = self._known(path)
         if not self.workspace.is_candidate(name):
             return []
-        return sorted(self.unit(name).workflows, key=lambda span: (span.line, span.column))
+        return sorted(self._unit_alone(name).workflows, key=lambda span: (span.line, span.column))
 
     def ctx_calls(self, path: str | Path) -> list[CtxCallSpan]:
         """The journaled calls on ctx in a file."""
         name = self._known(path)
         self.check_file(name)
-        unit = self._units.get(name)
-        found = set(unit.calls or ()) if unit is not None else set()
-        module = self._modules.get(name)
-        if module is not None:
-            found |= {call_span(module.source, node, kind) for node, kind in module.ctx_calls.items()}
+        found: set[CtxCallSpan] = set()
+        for unit in self._units.values():
+            if name in unit.deps:
+                calls = self._loaded.calls() if unit.calls is None else unit.calls
+                found |= calls.get(name, set())
         return sorted(found, key=lambda span: (span.line, span.column))
-
-
-def _closure(edges: dict[str, set[str]], path: str) -> set[str]:
-    found = {path}
-    todo = [path]
-    while todo:
-        for target in edges.get(todo.pop(), ()):
-            if target not in found:
-                found.add(target)
-                todo.append(target)
-    return found

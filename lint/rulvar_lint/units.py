@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rulvar_lint.core.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.decls import FunctionDecl
+    from rulvar_lint.core.decls import FunctionDecl, Module
     from rulvar_lint.core.findings import Key
     from rulvar_lint.core.source import Source
 
@@ -46,8 +46,8 @@ class CtxCallSpan:
 
 
 class Unit:
-    """What the analysis that begins in one file gave. `calls` has the journaled calls of a file that
-    was analysed in parts; otherwise its module knows them.
+    """What the analysis that begins in one file gave. `calls` has the journaled calls that it met, by
+    file, if they were wanted.
     """
 
     __slots__ = ("calls", "deps", "findings", "used", "words", "workflows")
@@ -58,7 +58,7 @@ class Unit:
         self.deps: frozenset[str] = frozenset()
         self.words: frozenset[str] = frozenset()
         self.workflows: list[WorkflowSpan] = []
-        self.calls: list[CtxCallSpan] | None = None
+        self.calls: dict[str, set[CtxCallSpan]] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The unit as the cache keeps it."""
@@ -89,6 +89,11 @@ def workflow_span(decl: FunctionDecl) -> WorkflowSpan:
     node = decl.node
     column = decl.module.source.column(node.lineno, node.col_offset)
     return WorkflowSpan(decl.qualname, node.lineno, column, node.end_lineno or node.lineno)
+
+
+def calls_in(module: Module) -> set[CtxCallSpan]:
+    """The journaled calls that have been met in a module."""
+    return {call_span(module.source, node, kind) for node, kind in module.ctx_calls.items()}
 
 
 def call_span(source: Source, node: ast.Call, kind: str) -> CtxCallSpan:

@@ -241,6 +241,16 @@ class Workspace:
             found = self._targets[path] = frozenset(target for target in targets if target)
         return found
 
+    def is_in_circle(self, path: str) -> bool:
+        """Whether a file may import itself, perhaps through others."""
+        found: set[str] = set()
+        todo = [path]
+        while todo:
+            fresh = self.imported(todo.pop()) - found
+            found |= fresh
+            todo += fresh
+        return path in found
+
     def _names(self, path: str) -> list[str]:
         found = self._imports.get(path)
         if found is None:

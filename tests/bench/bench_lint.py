@@ -110,6 +110,56 @@ async def flow_{k}(ctx: Ctx, args: dict) -> dict:
     size = await ctx.step("size", lambda: size_{k}(3), deps=[kind])
     return {{"at": str(started), "kind": kind, "size": size}}
 """
+HELPED_HEAD = "from rulvar import Ctx, workflow\n\nfrom clocks import stamp\nfrom prompts import STYLE, ask\nfrom sizes import Size, measure\n"
+HELPED = """
+
+@workflow(name="flow-{k}")
+async def flow_{k}(ctx: Ctx, args: dict) -> dict:
+    started = {hazard}
+    size = Size(measure(args["text"]), {k})
+    kind = await ask(ctx, f"{{STYLE}} Classify {k}: {{args['text']}}")
+    again = await ctx.step("size", lambda: measure(kind), deps=[size.label()])
+    if size.is_large():
+        return {{"kind": kind, "large": True}}
+    return {{"at": started, "kind": kind, "size": size.label(), "again": again}}
+"""
+HELPERS = {
+    "clocks.py": """import time
+
+
+def stamp() -> float:
+    return time.time()
+""",
+    "prompts.py": """from rulvar import Ctx
+
+STYLE = "Answer in one line."
+
+
+async def ask(ctx: Ctx, prompt: str) -> str:
+    answer = await ctx.agent(prompt, label="ask")
+    return str(answer).strip()
+""",
+    "sizes.py": """from dataclasses import dataclass
+
+LIMITS = {"small": 10, "large": 1000}
+
+
+@dataclass(frozen=True)
+class Size:
+    chars: int
+    rank: int = 0
+
+    def is_large(self) -> bool:
+        return self.chars > LIMITS["large"]
+
+    def label(self) -> str:
+        return f"{self.rank}: {self.chars}"
+
+
+def measure(text: str) -> int:
+    return sum(len(line.strip()) for line in text.splitlines())
+""",
+}
 SMALL = '''"""{title}."""
 
 import logging
@@ -308,16 +358,22 @@ def start(scratch: Path, rounds: int) -> None:
 
 
 def edits(scratch: Path) -> None:
-    """Re-lint after an edit within one line, or one that adds a line, in a warm process."""
+    """Re-lint after an edit within one line, or one that adds a line, in a warm process. The third module
+    imports three others.
+    """
     from rulvar_lint import Project
 
     print("re-lint after an edit in one place, warm process (CPU ms: median, 95th of 100, worst of 40)")
-    for kind, head, body in (("sharing a class", HEAD, BODY), ("independent", ALONE_HEAD, ALONE)):
+    for name, text in HELPERS.items():
+        (scratch / name).write_text(text)
+    for kind, head, body, hazard in (
+        ("sharing a class", HEAD, BODY, "time.time()"),
+        ("independent", ALONE_HEAD, ALONE, "time.time()"),
+        ("with helper modules", HELPED_HEAD, HELPED, "stamp()"),
+    ):
         for length in (1000, 5000):
             count = (length - head.count("\n")) // body.count("\n")
-            text = head.format(n=0) + "".join(
-                body.format(n=0, k=k, hazard="time.time()") for k in range(count)
-            )
+            text = head.format(n=0) + "".join(body.format(n=0, k=k, hazard=hazard) for k in range(count))
             for added in ("", "\n    # a line"):
                 lines = text.split("\n")
                 places = [at for at, line in enumerate(lines) if "started = " in line]

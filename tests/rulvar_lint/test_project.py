@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -303,3 +304,47 @@ def test_a_document_that_is_edited_all_day_takes_no_more_memory(root: Path) -> N
     before = alive()
     edit(range(20, 80))
     assert alive() - before == Counter()
+
+
+PARTNER = """from app.m{other} import stamp_{other}
+from rulvar import Ctx, workflow
+
+
+def stamp_{n}() -> int:
+    return {n}
+
+
+@workflow
+async def flow_{n}(ctx: Ctx, args: dict):
+    return await ctx.agent(f"At {{stamp_{other}()}}")
+"""
+
+
+def calls_in_units(root: Path, modules: int) -> int:
+    """How many functions are called to analyse so many modules that import each other in pairs."""
+    (root / "app").mkdir(parents=True)
+    paths = []
+    for n in range(modules):
+        paths.append(f"app/m{n}.py")
+        (root / paths[-1]).write_text(PARTNER.format(n=n, other=n ^ 1))
+    project = Project(root, Config(), paths)
+    count = 0
+
+    def seen(frame: object, event: str, arg: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        units = project.units(paths, release=True)
+    finally:
+        sys.setprofile(before)
+    assert all(unit.deps == {paths[n], paths[n ^ 1]} for n, unit in enumerate(units.values()))
+    return count
+
+
+def test_the_work_for_modules_that_import_each_other_grows_with_their_number(tmp_path: Path) -> None:
+    calls_in_units(tmp_path / "first", 4)
+    some, many = calls_in_units(tmp_path / "some", 40), calls_in_units(tmp_path / "many", 160)
+    assert many < 4.1 * some

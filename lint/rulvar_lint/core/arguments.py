@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.expressions import eval_items
 from rulvar_lint.core.order import order_of, see_order
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from rulvar_lint.core.values import Env, Taint
 
 
+_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
 class Args:
     """Evaluated arguments. `marks` holds, per argument node, how many findings there were before
     and after it.
@@ -38,9 +43,9 @@ class Args:
         self.pos = pos
         self.kw = kw
         self.rest: Value | None = None
-        self.pos_nodes: list[ast.expr] = []
-        self.kw_nodes: dict[str, ast.expr] = {}
-        self.marks: dict[ast.expr, tuple[int, int]] = {}
+        self.pos_nodes: Sequence[ast.expr] = ()
+        self.kw_nodes: Mapping[str, ast.expr] = _NOTHING
+        self.marks: Mapping[ast.expr, tuple[int, int]] = _NOTHING
 
     def values(self) -> list[Value]:
         """The known values among the arguments, `*` and `**` included."""
@@ -87,13 +92,15 @@ def eval_args(f: Frame, node: ast.Call) -> Args:
     args = Args(eval_items(f, node.args) if node.args else [], {})
     args.pos_nodes = node.args
     if node.keywords:
+        nodes: dict[str, ast.expr] = {}
+        args.kw_nodes = nodes
         for keyword in node.keywords:
             value = f.ev[keyword.value.__class__](f, keyword.value)
             if keyword.arg is None:
                 args.rest = value if value is not None else Unknown()
             else:
                 args.kw[keyword.arg] = value
-                args.kw_nodes[keyword.arg] = keyword.value
+                nodes[keyword.arg] = keyword.value
     return args
 
 
@@ -101,11 +108,18 @@ def eval_marked_args(f: Frame, node: ast.Call) -> Args:
     """As `eval_args`, and remembers which findings belong to which argument."""
     args = Args([], {})
     args.pos_nodes = node.args
+    marks: dict[ast.expr, tuple[int, int]] = {}
+    args.marks = marks
     log = f.m.log
     for arg in node.args:
         before = len(log)
-        args.pos += eval_items(f, [arg])
-        args.marks[arg] = (before, len(log))
+        if arg.__class__ is ast.Starred:
+            args.pos += eval_items(f, [arg])
+        else:
+            args.pos.append(f.ev[arg.__class__](f, arg))
+        marks[arg] = (before, len(log))
+    nodes: dict[str, ast.expr] = {}
+    args.kw_nodes = nodes
     for keyword in node.keywords:
         before = len(log)
         value = f.ev[keyword.value.__class__](f, keyword.value)
@@ -113,8 +127,8 @@ def eval_marked_args(f: Frame, node: ast.Call) -> Args:
             args.rest = value if value is not None else Unknown()
         else:
             args.kw[keyword.arg] = value
-            args.kw_nodes[keyword.arg] = keyword.value
-        args.marks[keyword.value] = (before, len(log))
+            nodes[keyword.arg] = keyword.value
+        marks[keyword.value] = (before, len(log))
     return args
 
 

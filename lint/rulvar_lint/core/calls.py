@@ -60,18 +60,19 @@ def eval_call(f: Frame, node: ast.Call) -> Value | None:
 
 def call_value(f: Frame, node: ast.AST, callee: Value | None, args: Args) -> Value | None:
     """Call any value."""
+    cls = callee.__class__
+    if cls is Ext:
+        return call_external(f, node, callee, args)  # type: ignore[arg-type]
+    if cls is Bound:
+        return f.m.container_method(f, node, callee, args)  # type: ignore[arg-type]
+    if cls is Func:
+        return call_function(f, node, callee, args)  # type: ignore[arg-type]
     if callee is None or isinstance(callee, Unknown):
         if callee is not None and callee.outer:
             _outer_method(f, node, callee, args)
         return with_taint(unknown_call(f, node, args), callee.taint if callee else None)
-    if isinstance(callee, Func):
-        return call_function(f, node, callee, args)
-    if isinstance(callee, Ext):
-        return call_external(f, node, callee, args)
     if isinstance(callee, Class):
         return f.m.construct(f, node, callee.decl, args)
-    if isinstance(callee, Bound):
-        return f.m.container_method(f, node, callee, args)
     if isinstance(callee, CtxMember):
         return f.m.ctx_call(f, node, callee.name, args)
     if isinstance(callee, Union):
@@ -291,9 +292,10 @@ def _says_nothing(value: Value | None) -> bool:
 def _returned(f: Frame, node: ast.AST, func: Func, result: Any) -> Value | None:
     decl = func.decl
     value: Value | None = rebase(f, node, result.value, result.frame, decl.qualname)
-    returns = getattr(decl.node, "returns", None)
+    returns = None if decl.gives_nothing else getattr(decl.node, "returns", None)
     if returns is not None and _says_nothing(value) and not decl.generator():
         promised = f.m.from_annotation(decl.module, returns)
+        decl.gives_nothing = promised is None and decl.module.state == 2
         value = with_taint(promised, value.taint if value else None) if promised is not None else value
     if not decl.is_async or decl.generator():
         if isinstance(value, Coro) and value.ctx and f.mode == REGION and not decl.generator():

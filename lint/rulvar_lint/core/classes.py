@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_external, call_function, call_value
-from rulvar_lint.core.decls import ClassDecl
+from rulvar_lint.core.decls import ClassDecl, Field
 from rulvar_lint.core.frame import HOST, STEP
 from rulvar_lint.core.libraries.catalog import canonical
 from rulvar_lint.core.nodes import mentions
@@ -15,15 +15,17 @@ from rulvar_lint.core.values import (
     Bound,
     Class,
     Const,
-    Container,
     Coro,
     Ctx,
     CtxMember,
+    Dict,
     Ext,
     Func,
     Inst,
     ModuleRef,
     Obj,
+    Seq,
+    Set,
     Super,
     Union,
     Unknown,
@@ -51,14 +53,17 @@ _VALIDATORS: Final = names("""pydantic.field_validator pydantic.model_validator 
 
 def attribute(f: Frame, node: ast.AST, base: Value, name: str) -> Value | None:
     """`base.name`."""
-    if isinstance(base, Ext):
-        return _external_attribute(f, node, f"{base.path}.{name}", base)
-    if isinstance(base, Obj):
-        return _external_attribute(f, node, f"{base.type}.{name}", base)
-    if isinstance(base, Ctx):
+    cls = base.__class__
+    if cls is Ctx:
         return CtxMember(name) if name in CTX_MEMBERS else None
-    if isinstance(base, Inst):
-        return instance_attribute(f, node, base, name)
+    if cls is Seq or cls is Dict or cls is Set:
+        return Bound(base, name)
+    if cls is Ext:
+        return _external_attribute(f, node, f"{base.path}.{name}", base)  # type: ignore[attr-defined, arg-type]
+    if cls is Obj:
+        return _external_attribute(f, node, f"{base.type}.{name}", base)  # type: ignore[attr-defined, arg-type]
+    if cls is Inst:
+        return instance_attribute(f, node, base, name)  # type: ignore[arg-type]
     if isinstance(base, Class):
         return class_attribute(f, node, base, name)
     if isinstance(base, ModuleRef):
@@ -68,8 +73,6 @@ def attribute(f: Frame, node: ast.AST, base: Value, name: str) -> Value | None:
         for option in base.options:
             found = join(found, attribute(f, node, option, name))
         return found
-    if isinstance(base, Container):
-        return Bound(base, name)
     if isinstance(base, Const):
         return Ext(f"builtins.str.{name}") if isinstance(base.value, str) else None
     if isinstance(base, Super):
@@ -330,8 +333,9 @@ def _fill_fields(f: Frame, node: ast.AST, inst: Inst, args: Args) -> None:
 
 
 def _is_field(field: object) -> bool:
-    annotation = getattr(field, "annotation", None)
-    return annotation is None or not mentions(annotation, "ClassVar")
+    if isinstance(field, Field) and field.is_given is None:
+        field.is_given = not mentions(field.annotation, "ClassVar")
+    return not isinstance(field, Field) or bool(field.is_given)
 
 
 def generic_instance(f: Frame, decl: ClassDecl) -> Inst:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.imports import import_lines
@@ -48,6 +47,7 @@ class FunctionDecl:
         "defaults",
         "flags",
         "free",
+        "gives_nothing",
         "is_async",
         "is_generator",
         "memo",
@@ -74,7 +74,7 @@ class FunctionDecl:
         self.parent = parent
         self.name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
         self.is_async = isinstance(node, ast.AsyncFunctionDef)
-        self.params = list(_parameters(node.args))
+        self.params = _parameters(node.args)
         self.flags: set[str] = set()
         self.decorators: list[tuple[ast.expr, Value | None]] = []
         self.wrapped: tuple[ast.expr, Value] | None = None
@@ -83,6 +83,7 @@ class FunctionDecl:
         self.ctx_params: frozenset[str] | None = None
         self.is_generator: bool | None = None
         self.free: dict[str, ast.Name] | None = None
+        self.gives_nothing = False  # the annotation of the result has been looked at in vain
         self.memo: dict[Any, Result] = {}
         self.trusted = not isinstance(node, ast.Lambda) and module.comments.trusts(node)
 
@@ -110,7 +111,7 @@ class Field:
     other names that it may be given by.
     """
 
-    __slots__ = ("aliases", "annotation", "default", "factory", "has_default", "node")
+    __slots__ = ("aliases", "annotation", "default", "factory", "has_default", "is_given", "node")
 
     def __init__(
         self,
@@ -124,6 +125,7 @@ class Field:
         self.default = default
         self.factory = factory
         self.has_default = node.value is not None
+        self.is_given: bool | None = None  # whether `__init__` takes it, once that is known
         self.aliases = aliases
 
 
@@ -270,18 +272,20 @@ def is_test_path(path: str) -> bool:
     )
 
 
-def _parameters(args: ast.arguments) -> Iterator[Parameter]:
+def _parameters(args: ast.arguments) -> list[Parameter]:
     positional = [*args.posonlyargs, *args.args]
-    missing = len(positional) - len(args.defaults)
-    for index, arg in enumerate(positional):
-        default = args.defaults[index - missing] if index >= missing else None
-        yield Parameter(arg.arg, "pos", arg.annotation, default)
+    defaults = [None] * (len(positional) - len(args.defaults)) + args.defaults
+    found = [
+        Parameter(arg.arg, "pos", arg.annotation, default)
+        for arg, default in zip(positional, defaults, strict=True)
+    ]
     if args.vararg is not None:
-        yield Parameter(args.vararg.arg, "var", args.vararg.annotation, None)
+        found.append(Parameter(args.vararg.arg, "var", args.vararg.annotation, None))
     for arg, kw_default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-        yield Parameter(arg.arg, "kw", arg.annotation, kw_default)
+        found.append(Parameter(arg.arg, "kw", arg.annotation, kw_default))
     if args.kwarg is not None:
-        yield Parameter(args.kwarg.arg, "varkw", args.kwarg.annotation, None)
+        found.append(Parameter(args.kwarg.arg, "varkw", args.kwarg.annotation, None))
+    return found
 
 
 _IMPORT: Final = re.compile(rb"[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\n]*)|import[ \t]+([^\n]*))")

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
 
 Key = tuple[str, int, str]
+# Where an unstable value goes: (kind, line, path).
+Sink = tuple[str, int, str]
 # How to fix a finding: (applicability, message, [(node, new text)], where the text goes); a third
 # member of a part says where that text goes instead.
 Plan = tuple[str, str, "list[tuple[Any, str]] | list[tuple[Any, str, str]]", str]
@@ -32,7 +34,7 @@ class Finding:
         frame: the activation it was found in.
         fix: how to fix it, if that is known.
         places: (place, message) of related code.
-        sinks: what the unstable value flows into: (kind, line).
+        sinks: what the unstable value flows into.
     """
 
     __slots__ = (
@@ -66,7 +68,7 @@ class Finding:
         self.frame: Frame | None = None
         self.fix: Plan | None = None
         self.places: list[tuple[Place, str]] = []
-        self.sinks: list[tuple[str, int]] = []
+        self.sinks: list[Sink] = []
 
     @property
     def key(self) -> Key:

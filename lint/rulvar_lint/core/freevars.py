@@ -85,7 +85,10 @@ def _free(node: ast.AST, hidden: frozenset[str], found: dict[str, ast.Name]) -> 
     args: ast.arguments = node.args  # type: ignore[attr-defined]
     params = {arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
     params |= {arg.arg for arg in (args.vararg, args.kwarg) if arg is not None}
-    body: list[Any] = [node.body] if isinstance(node, ast.Lambda) else node.body  # type: ignore[attr-defined]
+    if isinstance(node, ast.Lambda):
+        _walk([node.body], hidden | params | bound_in([node.body]), found)
+        return
+    body: list[Any] = node.body  # type: ignore[attr-defined]
     outer = {
         name
         for n in body
@@ -93,8 +96,7 @@ def _free(node: ast.AST, hidden: frozenset[str], found: dict[str, ast.Name]) -> 
         if isinstance(inner, (ast.Nonlocal, ast.Global))
         for name in inner.names
     }
-    inside = hidden | params | (bound_in(body) - outer)
-    _walk(body, inside, found)
+    _walk(body, hidden | params | (bound_in(body) - outer), found)
 
 
 def _walk(nodes: list[Any], hidden: frozenset[str] | set[str], found: dict[str, ast.Name]) -> None:

@@ -14,6 +14,7 @@ class Hooks:
     """The listeners of one rule set.
 
     Attributes:
+        selected: the rules whose findings anybody will see.
         calls: by dotted name, called as (frame, node, ext, args) for a call of that name.
         unknown_call: (frame, node, args) for a call that cannot be resolved.
         any_call: (frame, node, callee, args) for each call in replayed code.
@@ -65,6 +66,7 @@ class Hooks:
         "mutation",
         "nested",
         "region_end",
+        "selected",
         "sink",
         "step",
         "store",
@@ -74,10 +76,11 @@ class Hooks:
         "unknown_call",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, selected: frozenset[str]) -> None:
         self.calls: dict[str, list[Hook]] = {}
+        self.selected = selected
         for name in self.__slots__:
-            if name != "calls":
+            if name not in ("calls", "selected"):
                 setattr(self, name, [])
 
     any_call: list[Hook]

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rulvar_lint.core.findings import Finding, Key
+from rulvar_lint.core.findings import Finding, Key, Sink
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import Module
@@ -36,7 +36,8 @@ class Ledger:
         self.findings: dict[Key, Finding] = {}
         self.log: list[Entry] = []
         self.used: set[Used] = set()
-        self.sinks: dict[tuple[str, Place], list[tuple[str, int]]] = {}
+        # By rule and place of a cause: where its value goes, the one to be told of each file.
+        self.sinks: dict[tuple[str, Place], dict[str, Sink]] = {}
         self.unsorted: dict[Cause, ast.AST] = {}
 
     def clear(self) -> None:

@@ -6,6 +6,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from rulvar_lint.core.edges import Edges
 from rulvar_lint.core.frame import HOST, STEP
 from rulvar_lint.core.libraries.catalog import canonical
 from rulvar_lint.core.values import (
@@ -54,7 +55,7 @@ class Linker:
         self.files = files
         self.catalog = catalog
         self.hooks = hooks
-        self.edges: dict[str, set[str]] = {}
+        self.edges = Edges()
 
     def prepare(self, module: Module) -> None:
         """Interpret the top level of a module, once."""
@@ -84,7 +85,7 @@ class Linker:
     def load(self, path: str, importer: Module | None) -> Module | None:
         """The module at `path`, with its top level interpreted."""
         if importer is not None:
-            self.edges.setdefault(importer.path, set()).add(path)
+            self.edges.add(importer.path, path)
         module = self.files.module(path)
         if module is not None:
             self.prepare(module)

@@ -150,8 +150,11 @@ class Memory:
 
 def _shape(value: Value) -> Any:
     """A hashable description of a value without identity; None for one that has identity."""
-    if value.__class__ is Ctx:
+    cls = value.__class__
+    if cls is Ctx:
         return Ctx
+    if cls is Inst:
+        return id(value) if value.scope != "local" else None  # type: ignore[attr-defined]
     if isinstance(value, Const):
         return ("const", value.value) if value.value in (None, True, False, 0, "") else "const"
     if isinstance(value, Ext):
@@ -167,8 +170,6 @@ def _shape(value: Value) -> Any:
         return value.decl
     if isinstance(value, Set) and value.elem is None:
         return ("set", value.stable, value.home is None)
-    if isinstance(value, Inst) and value.scope != "local":
-        return id(value)
     if isinstance(value, Seq) and value.kind == "tuple" and value.items is not None and not any(value.items):
         return "tuple"
     return None

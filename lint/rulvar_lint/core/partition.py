@@ -8,11 +8,12 @@ from __future__ import annotations
 import ast
 import re
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from rulvar_lint.core.blocks import Block
 from rulvar_lint.core.freevars import bound_in
 from rulvar_lint.core.nodes import walk
+from rulvar_lint.core.usage import Usage
 
 _WORD: Final = re.compile(r"\w+")
 _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -31,13 +32,16 @@ ODD: Final = 4  # it may have to do with anything
 class Facts:
     """The spelling of one statement. `binds` has the names of all functions and classes in it,
     `mentions` the names, attributes and the words of texts; `has_zones` is set if it imports from
-    `datetime`.
+    `datetime`; `imports` has the imports in it.
     """
 
-    __slots__ = ("binds", "has_zones", "kind", "mentions")
+    __slots__ = ("_stmt", "_usage", "binds", "has_zones", "imports", "kind", "mentions")
 
     def __init__(self, stmt: ast.stmt) -> None:
+        self._stmt = stmt
+        self._usage: Usage | None = None
         self.has_zones = False
+        self.imports: list[tuple[Any, ...]] = []
         self.kind = _kind(stmt)
         self.binds: set[str] = bound_in([stmt])
         self.mentions: set[str] = set()
@@ -46,6 +50,13 @@ class Facts:
         if self.binds != {"__all__"}:
             for node in walk(stmt):
                 self._look(node)
+
+    @property
+    def usage(self) -> Usage:
+        """What the functions in it change."""
+        if self._usage is None:
+            self._usage = Usage([self._stmt])
+        return self._usage
 
     def _look(self, node: ast.AST) -> None:
         if isinstance(node, ast.Name):
@@ -66,8 +77,14 @@ class Facts:
             self.kind = ODD
         elif isinstance(node, ast.ImportFrom):
             self.has_zones |= (node.module or "").startswith("datetime")
+            self.imports.append((node.level, node.module, *_names(node)))
         elif isinstance(node, ast.Import):
             self.has_zones |= any(alias.name.startswith("datetime") for alias in node.names)
+            self.imports.append(tuple(_names(node)))
+
+
+def _names(node: ast.Import | ast.ImportFrom) -> list[tuple[str, str | None]]:
+    return [(alias.name, alias.asname) for alias in node.names]
 
 
 def _kind(stmt: ast.stmt) -> int:
@@ -113,6 +130,9 @@ def groups(blocks: list[Block]) -> tuple[list[Block], list[list[Block]]] | None:
             binders.setdefault(name, index)
     if not fixed.isdisjoint(binders):
         return None
+    for index, block in enumerate(others):
+        for name in fixed.intersection(facts_of(block).usage.names):
+            binders.setdefault(name, index)  # what an import gave is changed
     leaders = _joined([(facts_of(block).binds | facts_of(block).mentions) for block in others], binders)
     found: dict[int, list[Block]] = {}
     for index, block in enumerate(others):

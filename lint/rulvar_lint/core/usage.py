@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rulvar_lint.core.classes import order_of_classes
 from rulvar_lint.core.inventory import FUNCTIONS, FunctionNode, Inventory
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 CONSTRUCTORS: Final = names("""__init__ __new__ __post_init__ __init_subclass__ __set_name__
 __attrs_post_init__ model_post_init""")
+_K = TypeVar("_K")
 _AT_IMPORT: Final = frozenset({"__init_subclass__", "__set_name__"})
 
 
 class Usage:
-    """What the functions of one module change. Function names say who does it."""
+    """What the functions among some top-level statements change. Function names say who does it."""
 
     __slots__ = (
         "attributes",
@@ -41,12 +42,13 @@ class Usage:
         "class_attributes",
         "foreign",
         "imported",
+        "imports",
         "names",
         "referenced",
         "self_attributes",
     )
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, body: list[ast.stmt]) -> None:
         # global name -> functions that change the object or rebind the name
         self.names: dict[str, set[str]] = {}
         # (global name, attribute) -> functions that set the attribute
@@ -59,13 +61,14 @@ class Usage:
         self.foreign: dict[tuple[str, str], set[str]] = {}
         # name -> the imports that bind it: (import, name there)
         self.imported: dict[str, list[tuple[ast.ImportFrom, str]]] = {}
+        self.imports: list[ast.Import | ast.ImportFrom] = []
         self.referenced: set[str] = set()
         self.called: set[str] = set()
-        self._scan(module)
+        self._scan(body)
 
-    def _scan(self, module: Module) -> None:
+    def _scan(self, body: list[ast.stmt]) -> None:
         functions: list[FunctionNode] = []
-        todo: list[Any] = list(module.tree.body)
+        todo: list[Any] = list(body)
         while todo:
             node = todo.pop()
             cls = node.__class__
@@ -83,10 +86,45 @@ class Usage:
                 todo += children(node)
         for fn in functions:
             self._function(fn, frozenset(), fn.name)
-        for stmt in statements(module.tree.body):
-            if stmt.__class__ is ast.ImportFrom:
+        for stmt in statements(body):
+            if isinstance(stmt, ast.ImportFrom):
+                self.imports.append(stmt)
                 for alias in stmt.names:
                     self.imported.setdefault(alias.asname or alias.name, []).append((stmt, alias.name))
+            elif isinstance(stmt, ast.Import):
+                self.imports.append(stmt)
+
+    def add(self, other: Usage) -> None:
+        """Add what stands further down in the same module."""
+        _add(self.names, other.names)
+        _add(self.attributes, other.attributes)
+        _add(self.self_attributes, other.self_attributes)
+        _add(self.class_attributes, other.class_attributes)
+        _add(self.foreign, other.foreign)
+        for name, origins in other.imported.items():
+            self.imported.setdefault(name, []).extend(origins)
+        self.imports += other.imports
+        self.referenced |= other.referenced
+        self.called |= other.called
+
+    def said_of(self, name: str) -> tuple[object, ...]:
+        """All that can tell another module whether this one changes or calls what it names so."""
+        aliases = {name}
+        for alias, origins in self.imported.items():
+            if any(original == name for _, original in origins):
+                aliases.add(alias)
+        changes: list[tuple[str, str, set[str]]] = [
+            (alias, "", self.names[alias]) for alias in aliases if alias in self.names
+        ]
+        for table in (self.attributes, self.foreign):
+            changes += [(root, attr, by) for (root, attr), by in table.items() if attr == name]
+        by = sorted({function for _, _, functions in changes for function in functions})
+        return (
+            name in self.referenced,
+            name in self.called,
+            sorted((root, attr, sorted(functions)) for root, attr, functions in changes),
+            [(function in self.referenced, function in self.called) for function in by],
+        )
 
     def _function(self, fn: FunctionNode, outer: frozenset[str], name: str) -> None:
         """Look at a function once: what it binds decides what its other names mean."""
@@ -158,6 +196,11 @@ class Usage:
         )
 
 
+def _add(mine: dict[_K, set[str]], more: dict[_K, set[str]]) -> None:
+    for key, functions in more.items():
+        mine.setdefault(key, set()).update(functions)
+
+
 def _is_class_of_self(node: ast.AST, first: str) -> bool:
     """`type(self)` or `self.__class__`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type":
@@ -170,7 +213,7 @@ def _is_class_of_self(node: ast.AST, first: str) -> bool:
 def usage_of(module: Module) -> Usage:
     """The usage of a module, computed once."""
     if not isinstance(module.usage, Usage):
-        module.usage = Usage(module)
+        module.usage = Usage(module.tree.body)
     return module.usage
 
 
@@ -228,7 +271,7 @@ def _others(m: Machine, module: Module, name: str) -> list[Module]:
     for path in m.files.mentions(name, module.path):
         other = m.files.module(path)
         if other is not None and not other.is_test:
-            m.edges.setdefault(module.path, set()).add(path)
+            m.edges.add(module.path, path)
             found.append(other)
     return found
 
@@ -268,7 +311,7 @@ def _imports_of(m: Machine, other: Module, module: Module) -> list[tuple[str, st
     `module`.
     """
     found: list[tuple[str, str]] = []
-    for node in statements(other.tree.body):
+    for node in usage_of(other).imports:
         if isinstance(node, ast.ImportFrom):
             base = m.absolute(other, node.module or "", node.level)
             path = m.files.find(base, other.path)
@@ -277,7 +320,7 @@ def _imports_of(m: Machine, other: Module, module: Module) -> list[tuple[str, st
                     found.append((alias.asname or alias.name, alias.name))
                 elif m.files.find(f"{base}.{alias.name}", other.path) == module.path:
                     found.append((alias.asname or alias.name, ""))
-        elif isinstance(node, ast.Import):
+        else:
             for alias in node.names:
                 if m.files.find(alias.name, other.path) == module.path and (
                     alias.asname or "." not in alias.name

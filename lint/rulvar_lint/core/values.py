@@ -390,8 +390,8 @@ def with_taint(value: Value | None, taint: Taint) -> Value | None:
 def element_of(value: Container) -> Value | None:
     """Any element of a container."""
     found = value.elem
-    if isinstance(value, Seq) and value.items:
-        for item in value.items:
+    if isinstance(value, Seq):
+        for item in value.items or ():
             found = join(found, item.value if isinstance(item, Star) else item)
     elif isinstance(value, Dict):
         for item in value.entries.values():

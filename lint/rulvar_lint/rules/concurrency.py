@@ -129,6 +129,7 @@ def _to_parallel(f: Frame, node: ast.AST, ext: Ext) -> Plan | None:
     name = f.ctx_name()
     if (
         name is None
+        or "RLV302" not in f.m.hooks.selected
         or ext.path != "asyncio.gather"
         or not isinstance(node, ast.Call)
         or node.keywords

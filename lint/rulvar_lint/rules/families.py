@@ -40,6 +40,7 @@ _FAMILIES: Final = (
 
 # Families that do nothing but report these rules; on what the others notice more may depend.
 _REPORTED: Final = {
+    workflows: frozenset({"RLV309", "RLV311"}),
     identity: frozenset({"RLV401", "RLV402"}),
     dependencies: frozenset({"RLV403", "RLV404"}),
 }
@@ -47,7 +48,7 @@ _REPORTED: Final = {
 
 def hooks(selected: frozenset[str]) -> Hooks:
     """A fresh set of listeners, without those that could only report rules that are not selected."""
-    made = Hooks()
+    made = Hooks(selected)
     for family in _FAMILIES:
         if family not in _REPORTED or _REPORTED[family] & selected:
             family.install(made)

@@ -12,9 +12,11 @@ from rulvar_lint.core.effects import in_order
 from rulvar_lint.core.frame import REGION
 from rulvar_lint.core.values import ATOMS, Container, Dict, Seq, Value, options_of
 from rulvar_lint.core.words import names
+from rulvar_lint.rules.wording import rank
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall
+    from rulvar_lint.core.findings import Sink
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
     from rulvar_lint.core.values import Taint
@@ -32,7 +34,14 @@ def install(hooks: Hooks) -> None:
 def _note(f: Frame, kind: str, node: ast.AST, taint: Taint) -> None:
     line: int = getattr(node, "lineno", 0)
     for cause in in_order(taint):
-        f.m.sinks.setdefault((cause.code, cause.place), []).append((kind, line))
+        add_sink(f.m.sinks.setdefault((cause.code, cause.place), {}), (kind, line, f.module.path))
+
+
+def add_sink(known: dict[str, Sink], sink: Sink) -> None:
+    """Remember where a value goes, if that says more than what is known of the same file."""
+    first = known.setdefault(sink[2], sink)
+    if first is not sink and rank(sink) < rank(first):
+        known[sink[2]] = sink
 
 
 def _taint_of(value: Value | None, depth: int = 0, seen: set[Value] | None = None) -> Taint:

@@ -12,11 +12,15 @@ from rulvar_lint.core.values import (
     Bound,
     Const,
     Container,
+    Dict,
+    Ext,
     Func,
     Inst,
     Obj,
     Seq,
+    Set,
     Union,
+    Unknown,
     Value,
     merge_taint,
 )
@@ -85,11 +89,14 @@ def _repr_is_off(inst: Inst) -> bool:
 
 
 _ADDRESS_TYPES: Final = names("""builtins.object threading.Lock threading.RLock asyncio.Lock asyncio.Event""")
+_PLAIN_TEXT: Final = frozenset({Const, Dict, Ext, Set, Unknown})
 _ADDRESS_SEQS: Final = frozenset({"gen", "map", "filter", "zip", "iter"})
 
 
 def _default_repr(f: Frame, node: ast.AST, value: Value) -> None:
     if f.mode not in (REGION, PLAIN):
+        return
+    if value.__class__ in _PLAIN_TEXT:
         return
     what = ""
     if isinstance(value, Inst) and has_default_repr(value):

@@ -12,7 +12,9 @@ from rulvar_lint.rules.pages import RULES
 from rulvar_lint.rules.wrapping import offer
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.findings import Finding
+    from collections.abc import Collection
+
+    from rulvar_lint.core.findings import Finding, Sink
 
 _SINKS: Final = {
     "prompt": (
@@ -58,7 +60,7 @@ def word(finding: Finding) -> Diagnostic:
     if cause.chain:
         names = " \u2192 ".join(f"`{name}`" for name, _ in cause.chain)
         what = f"{names}: {what}"
-    sinks = _worded_sinks(finding)
+    end = ending(cause.code, finding.sinks, finding.line)
     return Diagnostic(
         path=finding.module.path,
         line=finding.line,
@@ -68,19 +70,26 @@ def word(finding: Finding) -> Diagnostic:
         code=cause.code,
         name=rule.name,
         severity=cause.severity or rule.severity,  # type: ignore[arg-type]
-        message=f"{what}{sinks}; {rule.advice}",
+        message=what + end,
         url=rule.url,
         related=_related(finding),
         fix=fix_of(finding),
     )
 
 
-def _worded_sinks(finding: Finding) -> str:
-    if not finding.sinks:
-        return ""
-    kind, line = min(finding.sinks, key=lambda sink: (_ORDER.index(sink[0]), sink[1]))
-    where = "the same line" if line == finding.line else f"line {line}"
-    return f"; {_SINKS[kind].format(line=where)}"
+def rank(sink: Sink) -> tuple[int, int]:
+    """The place of what may be said of where a value goes; the lowest one is said."""
+    return _ORDER.index(sink[0]), sink[1]
+
+
+def ending(code: str, sinks: Collection[Sink], line: int) -> str:
+    """The end of the message of a finding on `line`: where the value goes, and the advice."""
+    advice = f"; {RULES[code].advice}"
+    if not sinks:
+        return advice
+    kind, at, _ = min(sinks, key=rank)
+    where = "the same line" if at == line else f"line {at}"
+    return f"; {_SINKS[kind].format(line=where)}{advice}"
 
 
 def _related(finding: Finding) -> tuple[Related, ...]:
