@@ -89,6 +89,16 @@ def late_globals(m: Machine, module: Module) -> None:
                             module.env[target.id] = join(module.env.get(target.id), value)
 
 
+def outlive(value: Value | None, depth: int = 0) -> None:
+    """What the top level of a module or class holds lasts as long as the process."""
+    if depth > 3 or not isinstance(value, (Inst, Container)) or value.scope != "local":
+        return
+    value.scope = "module"
+    if isinstance(value, Inst):
+        for inner in value.attrs.values():
+            outlive(inner, depth + 1)
+
+
 # Functions
 
 
@@ -289,8 +299,7 @@ def _class_body(f: Frame, node: ast.ClassDef, decl: ClassDecl) -> None:
         else:
             exec_block(f, [stmt])
     for value in f.env.values() if f.mode == HOST else ():
-        if isinstance(value, Container) and value.scope == "local":
-            value.scope = "module"
+        outlive(value)
 
 
 def _default_of_field(

@@ -151,6 +151,9 @@ def eval_joined(f: Frame, node: ast.JoinedStr) -> Value | None:
     return STR if taint is None else Obj("builtins.str", taint)
 
 
+_CONVERSIONS: Final = {115: (("__str__", "__repr__"),), 114: (("__repr__",),), 97: (("__repr__",),)}
+
+
 def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:
     f.m.in_text += 1
     value = f.ev[node.value.__class__](f, node.value)
@@ -161,7 +164,7 @@ def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:
         for hook in f.m.hooks.format_spec:
             hook(f, node.value, spec, value)
     if value is not None:
-        f.m.text(f, node.value, value)
+        f.m.text(f, node.value, value, *_CONVERSIONS.get(node.conversion, ()))
     return value
 
 

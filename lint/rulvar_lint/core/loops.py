@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from rulvar_lint.core.frame import FALLS, JUMPS, LEAVES, Frame, Loop
 from rulvar_lint.core.nodes import walk
 from rulvar_lint.core.operators import iterate
-from rulvar_lint.core.order import Pending, pending
+from rulvar_lint.core.order import Pending, order_of_items, pending
 from rulvar_lint.core.statements import exec_block
 from rulvar_lint.core.targets import assign
-from rulvar_lint.core.values import Container, Set, Value, options_of
+from rulvar_lint.core.values import Container, Inst, Set, Value, options_of
 
 if TYPE_CHECKING:
     from rulvar_lint.core.values import Env
@@ -30,6 +30,8 @@ def _loop_order(
             return pending(f, node, text, iterable)
         if isinstance(option, Container) and option.order is not None:
             return option.order
+        if isinstance(option, Inst):
+            return order_of_items(f, iterable, option)
     return None
 
 

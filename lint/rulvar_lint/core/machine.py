@@ -35,7 +35,6 @@ from rulvar_lint.core.ledger import Ledger
 from rulvar_lint.core.linker import Files, Linker
 from rulvar_lint.core.memory import NEVER, Memory, Result
 from rulvar_lint.core.values import (
-    Container,
     Ctx,
     Func,
     Inst,
@@ -199,8 +198,7 @@ class Machine(Linker, Ledger):
         if b"global " in module.source.data:
             definitions.late_globals(self, module)
         for value in module.env.values():
-            if isinstance(value, Container) and value.scope == "local":
-                value.scope = "module"
+            definitions.outlive(value)
         module.state = 2
 
     # Annotations and ctx

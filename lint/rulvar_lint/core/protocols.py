@@ -105,9 +105,9 @@ def convert(f: Frame, node: ast.AST, path: str, value: Value | None) -> Value | 
     return call_first(f, node, value, names, []) if names is not None else None
 
 
-def write(f: Frame, node: ast.AST, value: Inst) -> None:
-    """An instance becomes text."""
-    call_first(f, node, value, ("__format__", "__str__", "__repr__"), [None])
+def write(f: Frame, node: ast.AST, value: Inst, way: tuple[str, ...]) -> None:
+    """An instance becomes text, by the first of these methods that its class has."""
+    call_first(f, node, value, way, [None])
 
 
 def test(f: Frame, node: ast.AST, value: Value) -> None:

@@ -349,7 +349,7 @@ def join(left: Value | None, right: Value | None) -> Value | None:
     elif isinstance(left, Ext) and isinstance(right, Ext) and _name(left) == _name(right):
         return left
     if isinstance(left, LazyImport) or isinstance(right, LazyImport):
-        return LazyChoice((*_choices(left), *_choices(right)))
+        return LazyChoice((*getattr(left, "options", (left,)), *getattr(right, "options", (right,))))
     options = list(options_of(left))
     for option in options_of(right):
         if option not in options:
@@ -359,10 +359,6 @@ def join(left: Value | None, right: Value | None) -> Value | None:
 
 def _name(value: Ext) -> tuple[object, ...]:
     return value.path, value.receiver, value.taint
-
-
-def _choices(value: Value) -> tuple[Value, ...]:
-    return value.options if isinstance(value, LazyChoice) else (value,)
 
 
 def options_of(value: Value | None) -> tuple[Value, ...]:
@@ -384,6 +380,8 @@ def with_taint(value: Value | None, taint: Taint) -> Value | None:
         return Const(value.value, merge_taint(value.taint, taint))
     if isinstance(value, Obj):
         return Obj(value.type, merge_taint(value.taint, taint), value.node)
+    if isinstance(value, Union):
+        return Union(tuple(with_taint(option, taint) or option for option in value.options))
     return value
 
 
