@@ -5,9 +5,10 @@ passed.
 from __future__ import annotations
 
 import ast
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.frame import PLAIN
+from rulvar_lint.core.frame import HOST, PLAIN
 from rulvar_lint.core.nodes import mentions, own_nodes
 from rulvar_lint.core.values import (
     Bound,
@@ -21,8 +22,11 @@ from rulvar_lint.core.values import (
     Inst,
     Obj,
     Partial,
+    Union,
     Value,
+    merge_taint,
     options_of,
+    with_taint,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +36,21 @@ _SOMETHING: Final = (Bound, Class, Container, Coro, Ctx, CtxMember, Func, Inst, 
 _ALWAYS_TRUE: Final = (Bound, Class, Ctx, CtxMember, Func, Partial)
 _TRUE_TYPES: Final = frozenset({"datetime.datetime", "datetime.date", "uuid.UUID", "pathlib.Path"})
 _NUMBERS: Final = ("builtins.", "datetime.timedelta", "decimal.", "fractions.", "numpy.", "pandas.")
+
+
+def chosen(f: Frame, value: Value | None, by: Value | None) -> Value | None:
+    """What an unstable value picks at import is as unstable. A container or object is copied: only
+    the picked one is.
+    """
+    if by is None or by.taint is None or f.mode != HOST:
+        return value
+    if isinstance(value, Union):
+        return Union(tuple(chosen(f, option, by) or option for option in value.options))
+    if isinstance(value, (Container, Inst)):
+        picked = copy(value)
+        picked.taint = merge_taint(value.taint, by.taint)
+        return picked
+    return with_taint(value, by.taint)
 
 
 def decided(f: Frame, test: ast.expr) -> bool | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import consume, escape, escape_all
+from rulvar_lint.core.choices import chosen
 from rulvar_lint.core.expressions import INT, STR
 from rulvar_lint.core.order import grow, order_of, see_order, use_order
 from rulvar_lint.core.values import (
@@ -140,7 +141,7 @@ def _dict_method(f: Frame, node: ast.AST, receiver: Dict, name: str, args: Args)
             found = receiver.entries[key.value]
         else:
             found = element_of(receiver)
-        return join(found, default)
+        return chosen(f, join(found, default), key)
     if name in ("keys", "values", "items"):
         return _view(f, receiver, name)
     if name == "update":

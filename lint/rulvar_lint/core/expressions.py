@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.choices import decided
+from rulvar_lint.core.choices import chosen, decided
 from rulvar_lint.core.frame import Frame
 from rulvar_lint.core.order import see_order, use_order
 from rulvar_lint.core.values import (
@@ -29,6 +29,7 @@ from rulvar_lint.core.values import (
     options_of,
     with_taint,
 )
+from rulvar_lint.core.writing import CONVERSIONS
 
 if TYPE_CHECKING:
     from rulvar_lint.core.values import Taint
@@ -79,7 +80,7 @@ def subscript(f: Frame, node: ast.AST, base: Value, index: Value | None) -> Valu
     for option in options_of(base):
         found = join(found, _subscript_one(f, node, option, index))
     if index is not None and index.taint is not None:
-        found = with_taint(found, index.taint)
+        found = chosen(f, with_taint(found, index.taint), index)
     return found
 
 
@@ -151,9 +152,6 @@ def eval_joined(f: Frame, node: ast.JoinedStr) -> Value | None:
     return STR if taint is None else Obj("builtins.str", taint)
 
 
-_CONVERSIONS: Final = {115: (("__str__", "__repr__"),), 114: (("__repr__",),), 97: (("__repr__",),)}
-
-
 def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:
     f.m.in_text += 1
     value = f.ev[node.value.__class__](f, node.value)
@@ -164,7 +162,7 @@ def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:
         for hook in f.m.hooks.format_spec:
             hook(f, node.value, spec, value)
     if value is not None:
-        f.m.text(f, node.value, value, *_CONVERSIONS.get(node.conversion, ()))
+        f.m.text(f, node.value, value, CONVERSIONS[node.conversion])
     return value
 
 
@@ -232,10 +230,10 @@ def eval_ifexp(f: Frame, node: ast.IfExp) -> Value | None:
         f.m.test(f, node.test, test)
     known = decided(f, node.test)
     if known is not None:
-        chosen = node.body if known else node.orelse
-        return f.ev[chosen.__class__](f, chosen)
+        branch = node.body if known else node.orelse
+        return f.ev[branch.__class__](f, branch)
     body = f.ev[node.body.__class__](f, node.body)
-    return join(body, f.ev[node.orelse.__class__](f, node.orelse))
+    return chosen(f, join(body, f.ev[node.orelse.__class__](f, node.orelse)), test)
 
 
 def eval_await(f: Frame, node: ast.Await) -> Value | None:

@@ -27,9 +27,9 @@ from rulvar_lint.core.iterables import (
     sorted_,
     zip_,
 )
-from rulvar_lint.core.operators import FORMAT, REPR, STRING, iterate
+from rulvar_lint.core.operators import iterate
 from rulvar_lint.core.order import order_of as order_of_value
-from rulvar_lint.core.order import use_order
+from rulvar_lint.core.serialization import dumps
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -54,6 +54,7 @@ from rulvar_lint.core.values import (
     with_taint,
 )
 from rulvar_lint.core.words import words
+from rulvar_lint.core.writing import STRING, WAYS
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -64,13 +65,10 @@ def _unknown(args: Args) -> Value | None:
     return Unknown(taint) if taint is not None else None
 
 
-_WAYS: Final = {"builtins.format": FORMAT, "builtins.repr": REPR, "builtins.ascii": REPR, "pprint.pformat": REPR}
-
-
 def to_text(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     value = args.pos[0] if args.pos else None
     if value is not None:
-        f.m.text(f, node, value, _WAYS.get(ext.path, STRING))
+        f.m.text(f, node, value, WAYS.get(ext.path, STRING))
     return f.m.tainted_text(args.taint())
 
 
@@ -154,35 +152,6 @@ def type_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 def apply_call(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """`operator.call`, `asyncio.run` of a function and the like: call the first argument."""
     return call_value(f, node, args.pos[0] if args.pos else None, Args(list(args.pos[1:]), dict(args.kw)))
-
-
-def _use_lists(f: Frame, node: ast.AST, value: Value | None, depth: int = 0) -> None:
-    """The orders that sorting the keys of mappings leaves."""
-    if isinstance(value, Dict):
-        for inner in (value.elem, *value.entries.values()) if depth < 4 else ():
-            _use_lists(f, node, inner, depth + 1)
-    elif isinstance(value, Seq):
-        if value.order is not None:
-            value.order.matters(f, node)
-        for inner in (value.elem, *(value.items or ())) if depth < 4 else ():
-            _use_lists(f, node, inner, depth + 1)
-
-
-def dumps(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    """`json.dumps`: orders are looked at. A `default` function is called."""
-    value = args.get(0, "obj")
-    keys = args.kw.get("sort_keys")
-    if "option" in args.kw or (keys is None and ext.path.startswith("yaml.")):
-        keys = Const(True)
-    if isinstance(keys, Const) and keys.value:
-        _use_lists(f, node, value)
-    elif isinstance(value, Container) and not isinstance(value, Set):
-        use_order(f, node, value)
-    f.m.call_key(f, node, args.kw.get("default"), [None])
-    made = f.m.tainted_text(args.taint())
-    for hook in f.m.hooks.dumps:
-        made = hook(f, node, ext, args, made)
-    return made
 
 
 def passing(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.choices import chosen
 from rulvar_lint.core.frame import FALLS, JUMPS, LEAVES, Frame, Loop
 from rulvar_lint.core.nodes import walk
 from rulvar_lint.core.operators import iterate
@@ -161,6 +162,8 @@ def _generators(
             tested = f.ev[test.__class__](f, test)
             if tested is not None:
                 f.m.test(f, test, tested)
+                for name in _target_names(generator.target) if tested.taint is not None else ():
+                    f.env[name] = chosen(f, f.env.get(name), tested)
     return loops, order, hidden
 
 

@@ -20,6 +20,7 @@ from rulvar_lint.core import (
     definitions,
     expressions,
     functions,
+    getters,
     handlers,
     hints,
     loops,
@@ -63,7 +64,7 @@ class Machine(Linker, Ledger):
         Ledger.__init__(self)
         self.memory = Memory()
         self.stdlib = sys.stdlib_module_names
-        self.functions = functions.TABLE
+        self.functions = {**functions.TABLE, **getters.TABLE}
         self.named_methods = containers.NAMED
         self.mutators = containers.MUTATORS
         self.expression_table: dict[type, Callable[[Frame, Any], Value | None]] = {

@@ -28,15 +28,12 @@ from rulvar_lint.core.values import (
     options_of,
     with_taint,
 )
+from rulvar_lint.core.writing import FORMAT, REPR, STRING
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
 
 _MAX_DEPTH: Final = 4
-# The methods that write an instance: in f-strings and `format`, by `str` and `%s`, by `repr`.
-FORMAT: Final = ("__format__", "__str__", "__repr__")
-STRING: Final = ("__str__", "__repr__")
-REPR: Final = ("__repr__",)
 _SET_OPS: Final = frozenset({ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor})
 # The methods of the left and of the right side.
 _SPECIAL: Final = {

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.choices import decided
+from rulvar_lint.core.choices import chosen, decided
 from rulvar_lint.core.expressions import eval_unknown_node
 from rulvar_lint.core.frame import FALLS, HOST, JUMPS, LEAVES
 from rulvar_lint.core.freevars import depends_on_element
@@ -17,13 +17,12 @@ from rulvar_lint.core.targets import exec_annassign, exec_assign, exec_augassign
 from rulvar_lint.core.values import (
     Ext,
     Value,
-    with_taint,
 )
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
-    from rulvar_lint.core.values import Taint
+    from rulvar_lint.core.values import Env
 
 # How a block ends.
 
@@ -92,13 +91,13 @@ def exec_if(f: Frame, node: ast.If) -> int:
             if f.is_module():
                 f.m.typing_imports(f.module, node.body)
             return exec_block(f, node.body if constant else node.orelse)
-    base = f.fork()
+    base, returns = f.fork(), len(f.returned)
     first = exec_block(f, node.body)
     after_body = f.env
     f.env = base
     second = exec_block(f, node.orelse) if node.orelse else FALLS
     if value is not None and value.taint is not None and f.mode == HOST:
-        _taint_branches(f, node, value.taint, after_body)
+        _taint_branches(f, [*node.body, *node.orelse], value, (f.env, after_body), returns)
     if first and second:
         f.merge(after_body)
         return LEAVES if LEAVES in (first, second) and first == second else JUMPS
@@ -120,15 +119,16 @@ def _known_test(value: Value) -> bool | None:
     return None
 
 
-def _taint_branches(f: Frame, node: ast.If, taint: Taint, other: dict[str, Value | None]) -> None:
-    """At import: names that a branch on an unstable value sets are unstable too."""
-    for inner in (*node.body, *node.orelse):
+def _taint_branches(f: Frame, body: list[ast.stmt], by: Value, envs: tuple[Env, ...], returns: int) -> None:
+    """At import: what a branch on an unstable value sets or returns is unstable too."""
+    for inner in body:
         if isinstance(inner, ast.Assign):
             for target in inner.targets:
                 if isinstance(target, ast.Name):
-                    for env in (f.env, other):
+                    for env in envs:
                         if target.id in env:
-                            env[target.id] = with_taint(env[target.id], taint)
+                            env[target.id] = chosen(f, env[target.id], by)
+    f.returned[returns:] = [(at, chosen(f, value, by)) for at, value in f.returned[returns:]]
 
 
 def exec_assert(f: Frame, node: ast.Assert) -> int:
@@ -162,7 +162,7 @@ def exec_match(f: Frame, node: ast.Match) -> int:
     subject = f.ev[node.subject.__class__](f, node.subject)
     if subject is not None:
         f.m.test(f, node.subject, subject)
-    base = f.env
+    base, returns = f.env, len(f.returned)
     ends: list[int] = []
     merged: dict[str, Value | None] | None = None
     exhaustive = False
@@ -181,6 +181,8 @@ def exec_match(f: Frame, node: ast.Match) -> int:
         elif isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
             exhaustive = True
         end = exec_block(f, case.body)
+        if subject is not None and subject.taint is not None and f.mode == HOST:
+            _taint_branches(f, case.body, subject, (f.env,), returns)
         ends.append(end)
         if not end:
             if merged is not None:
