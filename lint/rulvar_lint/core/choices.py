@@ -39,10 +39,10 @@ _NUMBERS: Final = ("builtins.", "datetime.timedelta", "decimal.", "fractions.", 
 
 
 def chosen(f: Frame, value: Value | None, by: Value | None) -> Value | None:
-    """What an unstable value picks at import is as unstable. A container or object is copied: only
+    """What an unstable value picks at import, or in a helper, is as unstable. A container or object is copied: only
     the picked one is.
     """
-    if by is None or by.taint is None or f.mode != HOST:
+    if by is None or by.taint is None or f.mode not in (HOST, PLAIN):
         return value
     if isinstance(value, Union):
         return Union(tuple(chosen(f, option, by) or option for option in value.options))

@@ -217,6 +217,8 @@ def _run_given_functions(f: Frame, call: CtxCall) -> None:
     args = call.args
     if call.name == "step":
         fn = call.value("fn")
+        for given in (*fn.args, *fn.keywords.values()) if isinstance(fn, Partial) else ():
+            use_order(f, call.node, given)
         result = exempt(f, call.node, fn, "step")
         for hook in f.m.hooks.step:
             hook(f, call, fn, result)
@@ -224,6 +226,7 @@ def _run_given_functions(f: Frame, call: CtxCall) -> None:
     for name, value in args.kw.items():
         if value is not None and name == "tools":
             exempt(f, args.kw_nodes.get(name, call.node), value, "tool")
+            use_order(f, call.node, value)
         elif value is not None and name.startswith("on_"):
             exempt(f, call.node, value, "hook")
     if call.name == "parallel":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.choices import chosen, decided
 from rulvar_lint.core.expressions import eval_unknown_node
-from rulvar_lint.core.frame import FALLS, HOST, JUMPS, LEAVES
+from rulvar_lint.core.frame import FALLS, HOST, JUMPS, LEAVES, PLAIN
 from rulvar_lint.core.freevars import depends_on_element
 from rulvar_lint.core.order import order_event
 from rulvar_lint.core.targets import exec_annassign, exec_assign, exec_augassign, exec_delete
@@ -96,7 +96,7 @@ def exec_if(f: Frame, node: ast.If) -> int:
     after_body = f.env
     f.env = base
     second = exec_block(f, node.orelse) if node.orelse else FALLS
-    if value is not None and value.taint is not None and f.mode == HOST:
+    if value is not None and value.taint is not None and f.mode in (HOST, PLAIN):
         _taint_branches(f, [*node.body, *node.orelse], value, (f.env, after_body), returns)
     if first and second:
         f.merge(after_body)
@@ -120,7 +120,7 @@ def _known_test(value: Value) -> bool | None:
 
 
 def _taint_branches(f: Frame, body: list[ast.stmt], by: Value, envs: tuple[Env, ...], returns: int) -> None:
-    """At import: what a branch on an unstable value sets or returns is unstable too."""
+    """What a branch on an unstable value sets or returns is unstable too."""
     for inner in body:
         if isinstance(inner, ast.Assign):
             for target in inner.targets:
@@ -181,7 +181,7 @@ def exec_match(f: Frame, node: ast.Match) -> int:
         elif isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
             exhaustive = True
         end = exec_block(f, case.body)
-        if subject is not None and subject.taint is not None and f.mode == HOST:
+        if subject is not None and subject.taint is not None and f.mode in (HOST, PLAIN):
             _taint_branches(f, case.body, subject, (f.env,), returns)
         ends.append(end)
         if not end:
