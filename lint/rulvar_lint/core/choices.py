@@ -127,6 +127,8 @@ def _truth(f: Frame, value: Value) -> bool | None:
     if isinstance(value, Obj):
         if value.type == "builtins.float":
             return True if is_clock(value) else None
+        if value.type == "builtins.str":
+            return True if is_filled(value) else None
         is_object = f.m.catalog.is_type(value.type) and not value.type.startswith(_NUMBERS)
         return True if is_object or value.type in _TRUE_TYPES else None
     return None
@@ -136,6 +138,14 @@ def is_clock(value: Obj) -> bool:
     """Whether a number is what `ctx.time()` gives, which is never zero."""
     func = getattr(value.node, "func", None)
     return isinstance(func, ast.Attribute) and func.attr == "time"
+
+
+def is_filled(value: Obj) -> bool:
+    """Whether a text is certainly not empty: it was made from an object, or has letters of its own."""
+    node = value.node
+    if isinstance(node, ast.JoinedStr):
+        return any(isinstance(part, ast.Constant) for part in node.values)
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "str"
 
 
 def _is_none(value: Value) -> bool | None:

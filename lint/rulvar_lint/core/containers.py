@@ -139,6 +139,8 @@ def _dict_method(f: Frame, node: ast.AST, receiver: Dict, name: str, args: Args)
         found: Value | None
         if isinstance(key, Const) and isinstance(key.value, (str, int)) and key.value in receiver.entries:
             found = receiver.entries[key.value]
+            if not isinstance(next(iter(getattr(node, "args", ())), None), ast.Constant):
+                f.m.keyed()
         else:
             found = element_of(receiver)
         return chosen(f, join(found, default), key)

@@ -95,6 +95,8 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
         return element_of(base)
     if isinstance(base, Dict):
         if _hashable(key) and key in base.entries:
+            if getattr(node, "slice", None).__class__ is not ast.Constant:
+                f.m.keyed()
             return base.entries[key]
         return element_of(base) if base.entries or base.elem else None
     if isinstance(base, Inst):
@@ -149,7 +151,7 @@ def eval_joined(f: Frame, node: ast.JoinedStr) -> Value | None:
             value = f.ev[ast.FormattedValue](f, part)
             if value is not None:
                 taint = merge_taint(taint, value.taint)
-    return STR if taint is None else Obj("builtins.str", taint)
+    return Obj("builtins.str", taint, node)
 
 
 def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:

@@ -69,6 +69,8 @@ def to_text(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     value = args.pos[0] if args.pos else None
     if value is not None:
         f.m.text(f, node, value, WAYS.get(ext.path, STRING))
+    if isinstance(value, Obj) and value.type != "builtins.str":
+        return Obj("builtins.str", value.taint, node)
     return f.m.tainted_text(args.taint())
 
 
@@ -95,6 +97,7 @@ def get_attribute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     if base is None:
         return None
     if isinstance(name, Const) and isinstance(name.value, str):
+        f.m.keyed()
         return join(f.m.attribute(f, node, base, name.value), args.get(2, "default"))
     if isinstance(base, Ext) and f.m.catalog.is_impure_module(base.path):
         f.effect(
@@ -132,6 +135,11 @@ def set_attribute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
 def partial(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     func = args.pos[0] if args.pos else None
     return Partial(func, list(args.pos[1:]), dict(args.kw))
+
+
+def comparison(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`functools.cmp_to_key(compare)`: a key that calls `compare` with two elements."""
+    return Partial(args.get(0, "mycmp"), [None], {})
 
 
 def super_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
@@ -323,6 +331,7 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.property": property_,
     "functools.partial": partial,
     "functools.partialmethod": partial,
+    "functools.cmp_to_key": comparison,
     "builtins.super": super_,
     "builtins.type": type_,
     "builtins.vars": vars_,

@@ -13,12 +13,13 @@ from rulvar_lint.core.operators import iterate
 from rulvar_lint.core.order import Pending, order_of_items, pending
 from rulvar_lint.core.statements import exec_block
 from rulvar_lint.core.targets import assign
-from rulvar_lint.core.values import Container, Inst, Set, Value, options_of
+from rulvar_lint.core.values import Const, Container, Inst, Set, Value, options_of
 
 if TYPE_CHECKING:
     from rulvar_lint.core.values import Env
 
 _MISSING: Final = object()
+_MAX_PASSES: Final = 3
 
 
 def _loop_order(
@@ -98,7 +99,11 @@ def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: C
     try:
         head()
         end = exec_block(f, node.body)
-        if _carries(before, f.env):
+        seen = before
+        for _ in range(_MAX_PASSES):
+            if not _carries(seen, f.env):
+                break
+            seen = f.env.copy()
             head()
             exec_block(f, node.body)
     finally:
@@ -114,9 +119,13 @@ def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: C
 def _carries(before: Env, after: Env) -> bool:
     """Whether an iteration changes what a variable is, so that the next may see something new."""
     for name, value in after.items():
+        old: Any = before.get(name, _MISSING)
+        if isinstance(value, Const) and isinstance(old, Const) and isinstance(value.value, str):
+            if old.value != value.value:
+                return True  # the name of a state, say
+            continue
         if value is None or (value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func")):
             continue
-        old: Any = before.get(name, _MISSING)
         if old is not _MISSING and old is not value and old.__class__ is not value.__class__:
             return True
     return False

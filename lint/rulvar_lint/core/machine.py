@@ -103,6 +103,8 @@ class Machine(Linker, Ledger):
             for value in env.values():
                 calls.consume(value)
             return result
+        if "keyed" in decl.flags:
+            self.keyed()
         key = memory.key_of(func, env, mode, depth)
         if key is not None:
             hit = memory.recall(key, env)
@@ -159,6 +161,11 @@ class Machine(Linker, Ledger):
             made.order = f.yield_order
             value = made
         return Result(f, value)
+
+    def keyed(self) -> None:
+        """The functions that are running look something up by what they are given."""
+        for decl in self._active:
+            decl.flags.add("keyed")
 
     def begin_unit(self) -> None:
         """Forget what was found, and results that belong to values of the last unit."""
