@@ -143,9 +143,7 @@ def is_clock(value: Obj) -> bool:
 def is_filled(value: Obj) -> bool:
     """Whether a text is certainly not empty: it was made from an object, or has letters of its own."""
     node = value.node
-    if isinstance(node, ast.JoinedStr):
-        return any(isinstance(part, ast.Constant) for part in node.values)
-    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "str"
+    return isinstance(node, ast.Constant) or getattr(getattr(node, "func", None), "id", "") == "str"
 
 
 def _is_none(value: Value) -> bool | None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _MISSING: Final = object()
 STR: Final = Obj("builtins.str")
+FILLED: Final = Obj("builtins.str", None, ast.Constant("text"))  # certainly not empty
 INT: Final = Obj("builtins.int")
 FLOAT: Final = Obj("builtins.float")
 BYTES: Final = Obj("builtins.bytes")
@@ -61,9 +62,7 @@ def eval_name(f: Frame, node: ast.Name) -> Value | None:
 
 def eval_attribute(f: Frame, node: ast.Attribute) -> Value | None:
     base = f.ev[node.value.__class__](f, node.value)
-    if base is None:
-        return None
-    return f.m.attribute(f, node, base, node.attr)
+    return None if base is None else f.m.attribute(f, node, base, node.attr)
 
 
 def eval_subscript(f: Frame, node: ast.Subscript) -> Value | None:
@@ -145,13 +144,15 @@ def _tainted(value: Value) -> Value | None:
 
 
 def eval_joined(f: Frame, node: ast.JoinedStr) -> Value | None:
-    taint = None
+    taint, made = None, STR
     for part in node.values:
         if part.__class__ is ast.FormattedValue:
-            value = f.ev[ast.FormattedValue](f, part)
-            if value is not None:
+            value = eval_formatted(f, part)
+            if value is not None and value.taint is not None:
                 taint = merge_taint(taint, value.taint)
-    return Obj("builtins.str", taint, node)
+        else:
+            made = FILLED
+    return made if taint is None else Obj("builtins.str", taint, made.node)
 
 
 def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:
@@ -240,9 +241,7 @@ def eval_ifexp(f: Frame, node: ast.IfExp) -> Value | None:
 
 def eval_await(f: Frame, node: ast.Await) -> Value | None:
     value = f.ev[node.value.__class__](f, node.value)
-    if value is None:
-        return None
-    return f.m.awaited(f, node, value)
+    return None if value is None else f.m.awaited(f, node, value)
 
 
 def eval_lambda(f: Frame, node: ast.Lambda) -> Value | None:
@@ -356,8 +355,7 @@ def eval_yield(f: Frame, node: ast.Yield) -> Value | None:
 
 
 def eval_yield_from(f: Frame, node: ast.YieldFrom) -> Value | None:
-    value = f.ev[node.value.__class__](f, node.value)
-    f.m.yielded_from(f, node, value)
+    f.m.yielded_from(f, node, f.ev[node.value.__class__](f, node.value))
     return None
 
 
