@@ -24,6 +24,7 @@ from rulvar_lint.core.values import (
     Inst,
     ModuleRef,
     Obj,
+    Partial,
     Super,
     Union,
     Unknown,
@@ -45,6 +46,7 @@ MODELS: Final = names("""pydantic.BaseModel pydantic.main.BaseModel pydantic.Roo
     msgspec.Struct typing.NamedTuple typing_extensions.NamedTuple typing.TypedDict
     typing_extensions.TypedDict""")
 
+_PROPERTIES: Final = names("builtins.property functools.cached_property")
 _VALIDATORS: Final = names("""pydantic.field_validator pydantic.model_validator pydantic.validator
     pydantic.root_validator pydantic.functional_validators.field_validator""")
 
@@ -149,6 +151,8 @@ def instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> Value 
         owner, value = found
         if isinstance(value, Func):
             return _method(f, node, inst, value)
+        if isinstance(value, Partial) and isinstance(value.func, Ext) and value.func.path in _PROPERTIES:
+            return result_of(call_value(f, node, value.args[0], Args([inst], {})))
         for hook in f.m.hooks.class_read:
             hook(f, node, owner, name, value, inst)
         if isinstance(value, Inst) and find_attribute(value.decl, "__get__") is not None:

@@ -229,7 +229,8 @@ def _decorate(
             decl.flags.add(flag)
             if flag == "tool":
                 f.m.exempt(f, expr, func, "tool")
-            return value
+            # What a decorator gave may serve other functions as well, so it carries no flag.
+            return value if flag != "property" or value is func else Partial(head, [value], {})
         if head.path.startswith("rulvar."):
             f.m.register(f, expr, head.path, func, value)
         return value
