@@ -142,11 +142,13 @@ def find_attribute(
 
 def instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> Value | None:
     """`inst.name`: the instance's own, then its classes', then what unresolved bases may have."""
-    if name in inst.attrs:
+    own = name in inst.attrs
+    if own:
         for hook in f.m.hooks.instance_read:
             hook(f, node, inst, name)
-        return inst.attrs[name]
-    found = find_attribute(inst.decl, name)
+        if inst.attrs[name] is not None:
+            return inst.attrs[name]
+    found = None if own else find_attribute(inst.decl, name)
     if found is not None:
         owner, value = found
         if isinstance(value, Func):
@@ -162,6 +164,8 @@ def instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> Value 
         field = cls.fields.get(name)
         if field is not None:
             return f.m.from_annotation(cls.module, field.annotation)
+    if own:
+        return None
     if find_attribute(inst.decl, "__getattr__") is not None:
         return call_special(f, node, inst, "__getattr__", [Const(name)])
     for base in external_bases(inst.decl):
@@ -333,21 +337,6 @@ def _fill_fields(f: Frame, node: ast.AST, inst: Inst, args: Args) -> None:
 def _is_field(field: object) -> bool:
     annotation = getattr(field, "annotation", None)
     return annotation is None or not mentions(annotation, "ClassVar")
-
-
-def generic_instance(f: Frame, decl: ClassDecl) -> Inst:
-    """Some instance of a class, as a parameter or `self` is: its attributes come from `__init__`
-    with unknown arguments.
-    """
-    if isinstance(decl.generic, Inst):
-        return decl.generic
-    inst = Inst(decl, "any")
-    decl.generic = inst
-    init = find_attribute(decl, "__init__")
-    if init is not None and isinstance(init[1], Func):
-        host = f.m.host_frame(decl.module)
-        call_function(host, decl.node, init[1].bind(inst), Args([], {}))
-    return inst
 
 
 def store_attribute(

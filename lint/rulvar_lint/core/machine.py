@@ -225,7 +225,7 @@ class Machine(Linker, Ledger):
 
     def generic(self, decl: ClassDecl) -> Inst:
         """Some instance of a class."""
-        return classes.generic_instance(self.host_frame(decl.module), decl)
+        return hints.generic_instance(self.host_frame(decl.module), decl)
 
     def fill_ctx(self, decl: FunctionDecl, env: Env) -> None:
         """Parameters that are declared to be ctx are ctx, whatever was passed."""
