@@ -112,7 +112,11 @@ def _seq_method(f: Frame, node: ast.AST, receiver: Seq, name: str, args: Args) -
     if name == "sort":
         receiver.order = None
         f.m.call_key(f, node, args.kw.get("key"), [element_of(receiver)])
+        if "key" not in args.kw:
+            f.m.sort(f, node, element_of(receiver))
         return None
+    if name in ("count", "index", "remove"):
+        f.m.contains(f, node, receiver, args.get(0, "value"))
     if name in ("count", "remove", "clear", "discard"):
         return INT if name == "count" else None
     if name in ("pop", "popleft", "index", "__getitem__"):

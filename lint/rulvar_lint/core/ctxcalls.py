@@ -105,7 +105,9 @@ def ctx_call(f: Frame, node: ast.AST, name: str, args: Args) -> Value | None:
     for hook in f.m.hooks.ctx_call:
         hook(f, call)
     _see_arguments(f, call)
-    coro = Coro(node, True, None, f"ctx.{name}")
+    typed = args.kw_nodes.get("schema") or call.expr("returns") or call.expr("schema")
+    result = f.m.from_annotation(f.module, typed) if isinstance(typed, ast.expr) else None
+    coro = Coro(node, True, result, f"ctx.{name}")
     given = args.values()
     if Coro in map(type, given):
         lost = [value for value in map(call.value, _WRITTEN) if isinstance(value, Coro)]

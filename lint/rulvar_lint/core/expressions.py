@@ -221,8 +221,9 @@ def eval_compare(f: Frame, node: ast.Compare) -> Value | None:
             for side in (left, right):
                 if isinstance(side, Container) and side.order is not None:
                     use_order(f, node, side)
-        elif isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, Inst):
+        elif right is not None and isinstance(op, (ast.In, ast.NotIn)):
             f.m.call_special(f, node, right, "__contains__", [left])
+            f.m.contains(f, node, right, left)
         left = right
     return Unknown(taint) if taint is not None else None
 

@@ -205,8 +205,10 @@ class Machine(Linker, Ledger):
         statements.exec_block(frame, module.tree.body)
         if b"global " in module.source.data:
             definitions.late_globals(self, module)
-        for value in module.env.values():
-            definitions.outlive(value)
+        for name, value in list(module.env.items()):
+            made = definitions.outlive(value)
+            if made is not value:
+                module.env[name] = made
         module.state = 2
 
     # Annotations and ctx
@@ -261,6 +263,8 @@ class Machine(Linker, Ledger):
     consume = staticmethod(calls.consume)
     tainted_text = staticmethod(expressions.tainted_text)
     binary = staticmethod(operators.binary)
+    augmented = staticmethod(protocols.augmented)
+    contains = staticmethod(protocols.contains)
     text = staticmethod(operators.text)
     elements = staticmethod(operators.iterate)
     test = staticmethod(protocols.test)

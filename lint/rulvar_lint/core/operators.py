@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _MAX_DEPTH: Final = 4
 _SET_OPS: Final = frozenset({ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor})
 # The methods of the left and of the right side.
-_SPECIAL: Final = {
+SPECIAL: Final = {
     ast.Add: ("__add__", "__radd__"),
     ast.Sub: ("__sub__", "__rsub__"),
     ast.Mult: ("__mul__", "__rmul__"),
@@ -70,7 +70,7 @@ def binary(
         made = _concatenate(f, left, right)
         if made is not None:
             return made
-    for side, name in zip((left, right), _SPECIAL.get(kind, ("", "")), strict=True):
+    for side, name in zip((left, right), SPECIAL.get(kind, ("", "")), strict=True):
         if isinstance(side, Inst) and name:
             return f.m.call_special(f, node, side, name, [right if side is left else left])
         if isinstance(side, Obj):

@@ -179,7 +179,9 @@ def _augment_name(f: Frame, node: ast.AugAssign, target: ast.Name, value: Value 
             hook(f, node, before, "extend", None)
     if any(loop.order for loop in f.loops) and not _commutes(node, before, value):
         order_event(f, node)
-    made = f.m.binary(f, node, node.op, before, value) if before is not None or value is not None else None
+    made = None
+    if before is not None or value is not None:
+        made = f.m.augmented(f, node, node.op, before, value)
     f.env[name] = made
 
 

@@ -22,6 +22,7 @@ from rulvar_lint.core.values import (
     Func,
     Inst,
     Obj,
+    Partial,
     Seq,
     Value,
     options_of,
@@ -69,6 +70,9 @@ def install(hooks: Hooks) -> None:
 def captured(value: Value | None, depth: int = 0) -> Cause | None:
     """The unstable read that a value computed at import came from."""
     taint = value.taint if value is not None else None
+    if isinstance(value, Partial):
+        for given in (*value.args, *value.keywords.values()):
+            taint = taint or (given.taint if given is not None else None)
     if taint is None and isinstance(value, Container):
         inner = value.items or () if isinstance(value, Seq) else getattr(value, "entries", {}).values()
         for item in (*inner, value.elem):
@@ -248,6 +252,8 @@ def _store(
         if isinstance(option, Inst) and option.scope == "module":
             if f.decl is None or f.decl.name not in usage.CONSTRUCTORS:
                 _shared_write(f, node, f"`{name}` of a module-level `{option.decl.name}` is written")
+        elif isinstance(option, Obj) and option.type == "threading.local":
+            _shared_write(f, node, f"`{name}` of a thread's state is written")
         elif isinstance(option, Class) and not option.decl.is_local:
             _shared_write(f, node, f"`{option.decl.name}.{name}` is class state and outlives the run")
         elif isinstance(option, Func) and option.frame is None:
