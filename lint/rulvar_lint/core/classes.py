@@ -9,6 +9,7 @@ from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_external, call_function, call_value
 from rulvar_lint.core.decls import ClassDecl
 from rulvar_lint.core.frame import HOST, STEP
+from rulvar_lint.core.instances import COPIED, COPIERS, MADE, MAKERS
 from rulvar_lint.core.libraries.catalog import canonical
 from rulvar_lint.core.nodes import mentions
 from rulvar_lint.core.values import (
@@ -168,6 +169,8 @@ def instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> Value 
         return None
     if find_attribute(inst.decl, "__getattr__") is not None:
         return call_special(f, node, inst, "__getattr__", [Const(name)])
+    if name in COPIERS:
+        return Partial(COPIED, [inst], {})
     for base in external_bases(inst.decl):
         if f.m.catalog.effects(f"{base}.{name}") or f.m.catalog.is_type(base):
             return Ext(f"{base}.{name}", Obj(base))
@@ -192,7 +195,7 @@ def class_attribute(f: Frame, node: ast.AST, base: Class, name: str) -> Value | 
         for path in external_bases(base.decl):
             if f.m.catalog.effects(f"{path}.{name}"):
                 return Ext(f"{path}.{name}")
-        return None
+        return Partial(MADE, [base], {}) if name in MAKERS else None
     owner, value = found
     if isinstance(value, Func):
         return value.bind(base) if "classmethod" in value.decl.flags else value

@@ -347,7 +347,6 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "simplejson.dumps": dumps,
     "yaml.dump": dumps,
     "yaml.safe_dump": dumps,
-    "typing.cast": passing,
     "builtins.staticmethod": passing,
     "builtins.classmethod": passing,
     "copy.copy": copy_,

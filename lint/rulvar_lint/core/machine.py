@@ -23,6 +23,7 @@ from rulvar_lint.core import (
     getters,
     handlers,
     hints,
+    instances,
     loops,
     operators,
     order,
@@ -64,7 +65,7 @@ class Machine(Linker, Ledger):
         Ledger.__init__(self)
         self.memory = Memory()
         self.stdlib = sys.stdlib_module_names
-        self.functions = {**functions.TABLE, **getters.TABLE}
+        self.functions = {**functions.TABLE, **getters.TABLE, **instances.TABLE}
         self.named_methods = containers.NAMED
         self.mutators = containers.MUTATORS
         self.expression_table: dict[type, Callable[[Frame, Any], Value | None]] = {

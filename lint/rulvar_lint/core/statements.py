@@ -12,10 +12,12 @@ from rulvar_lint.core.choices import chosen, decided
 from rulvar_lint.core.expressions import eval_unknown_node
 from rulvar_lint.core.frame import FALLS, HOST, JUMPS, LEAVES, PLAIN
 from rulvar_lint.core.freevars import depends_on_element
+from rulvar_lint.core.instances import narrow
 from rulvar_lint.core.order import order_event
 from rulvar_lint.core.targets import exec_annassign, exec_assign, exec_augassign, exec_delete
 from rulvar_lint.core.values import (
     Ext,
+    Inst,
     Value,
 )
 from rulvar_lint.core.words import names
@@ -78,6 +80,9 @@ def exec_raise(f: Frame, node: ast.Raise) -> int:
     return LEAVES
 
 
+_NARROWING: Final = (ast.Call, ast.BoolOp)
+
+
 def exec_if(f: Frame, node: ast.If) -> int:
     test = node.test
     value = f.ev[test.__class__](f, test)
@@ -92,8 +97,13 @@ def exec_if(f: Frame, node: ast.If) -> int:
                 f.m.typing_imports(f.module, node.body)
             return exec_block(f, node.body if constant else node.orelse)
     base, returns = f.fork(), len(f.returned)
+    told = narrow(f, test) if value is None and test.__class__ in _NARROWING else None
+    if told is not None:
+        f.env[told[0]] = told[1]
     first = exec_block(f, node.body)
     after_body = f.env
+    if told is not None and after_body.get(told[0]) is told[1]:
+        after_body[told[0]] = None
     f.env = base
     second = exec_block(f, node.orelse) if node.orelse else FALLS
     if value is not None and value.taint is not None and f.mode in (HOST, PLAIN):
@@ -137,6 +147,9 @@ def exec_assert(f: Frame, node: ast.Assert) -> int:
         f.m.test(f, node.test, value)
     if node.msg is not None:
         f.ev[node.msg.__class__](f, node.msg)
+    told = narrow(f, node.test) if value is None else None
+    if told is not None:
+        f.env[told[0]] = told[1]
     return FALLS
 
 
@@ -174,6 +187,7 @@ def exec_match(f: Frame, node: ast.Match) -> int:
             name = getattr(inner, "name", None) or getattr(inner, "rest", None)
             if isinstance(name, str):
                 f.env[name] = subject if inner is case.pattern else None
+        _narrow_case(f, node.subject, case.pattern)
         if case.guard is not None:
             guard = f.ev[case.guard.__class__](f, case.guard)
             if guard is not None:
@@ -196,6 +210,16 @@ def exec_match(f: Frame, node: ast.Match) -> int:
         f.merge(base)
     f.settle()
     return FALLS
+
+
+def _narrow_case(f: Frame, subject: ast.expr, pattern: ast.pattern) -> None:
+    """`case Order() as order`: what the subject and the new name are."""
+    inner = pattern.pattern if isinstance(pattern, ast.MatchAs) else pattern
+    value = f.m.from_annotation(f.module, inner.cls) if isinstance(inner, ast.MatchClass) else None
+    if isinstance(value, Inst):
+        for name in (getattr(pattern, "name", None), getattr(subject, "id", None)):
+            if name is not None and f.env.get(name, name) is None:
+                f.env[name] = value
 
 
 def exec_unknown(f: Frame, node: ast.AST) -> int:

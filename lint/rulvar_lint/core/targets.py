@@ -106,13 +106,20 @@ def unpack(f: Frame, targets: list[ast.expr], value: Value | None, node: ast.AST
         items = value.items
         if any(isinstance(item, Star) for item in items):
             items = None
+    star = next((i for i, target in enumerate(targets) if target.__class__ is ast.Starred), None)
+    if items is not None and star is not None and len(items) >= len(targets) - 1:
+        end = len(items) - len(targets) + star + 1
+        items = [*items[:star], f.new_seq("list", items[star:end]), *items[end:]]
     if value is not None:
         see_order(f, getattr(node, "value", node), value, "unpacks")
         if items is None or len(items) != len(targets):
             element = f.m.elements(f, node, value)
             items = None
     for index, target in enumerate(targets):
-        assign(f, target, items[index] if items is not None else element, node)
+        given = items[index] if items is not None else element
+        if index == star and items is None and element is not None:
+            given = f.new_seq("list", None, element)
+        assign(f, target, given, node)
 
 
 def store_item(
