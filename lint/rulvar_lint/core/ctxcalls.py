@@ -105,8 +105,8 @@ def ctx_call(f: Frame, node: ast.AST, name: str, args: Args) -> Value | None:
     for hook in f.m.hooks.ctx_call:
         hook(f, call)
     _see_arguments(f, call)
-    typed = args.kw_nodes.get("schema") or call.expr("returns") or call.expr("schema")
-    result = f.m.from_annotation(f.module, typed) if isinstance(typed, ast.expr) else None
+    typed = args.kw_nodes and (args.kw_nodes.get("schema") or args.kw_nodes.get("returns"))
+    result = f.m.from_annotation(f.module, typed) if typed else None
     coro = Coro(node, True, result, f"ctx.{name}")
     given = args.values()
     if Coro in map(type, given):
@@ -219,7 +219,7 @@ def _run_given_functions(f: Frame, call: CtxCall) -> None:
     args = call.args
     if call.name == "step":
         fn = call.value("fn")
-        for given in (*fn.args, *fn.keywords.values()) if isinstance(fn, Partial) else ():
+        for given in (*fn.args, *fn.keywords.values()) if fn.__class__ is Partial else ():
             use_order(f, call.node, given)
         result = exempt(f, call.node, fn, "step")
         for hook in f.m.hooks.step:

@@ -13,7 +13,7 @@ from rulvar_lint.core.operators import iterate
 from rulvar_lint.core.order import Pending, order_of_items, pending
 from rulvar_lint.core.statements import exec_block
 from rulvar_lint.core.targets import assign
-from rulvar_lint.core.values import Const, Container, Inst, Set, Value, options_of
+from rulvar_lint.core.values import Const, Container, Func, Inst, Obj, Set, Value, options_of
 
 if TYPE_CHECKING:
     from rulvar_lint.core.values import Env
@@ -32,7 +32,7 @@ def _loop_order(
             return pending(f, node, text, iterable)
         if isinstance(option, Container) and option.order is not None:
             return option.order
-        if isinstance(option, Inst):
+        if option.__class__ is Inst:
             return order_of_items(f, iterable, option)
     return None
 
@@ -100,8 +100,8 @@ def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: C
         head()
         end = exec_block(f, node.body)
         seen = before
-        for _ in range(_MAX_PASSES):
-            if not _carries(seen, f.env):
+        for index in range(_MAX_PASSES):
+            if not _carries(seen, f.env, index > 0):
                 break
             seen = f.env.copy()
             head()
@@ -116,18 +116,24 @@ def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: C
     return end
 
 
-def _carries(before: Env, after: Env) -> bool:
-    """Whether an iteration changes what a variable is, so that the next may see something new."""
+def _carries(before: Env, after: Env, again: bool) -> bool:
+    """Whether an iteration changes what a variable is, so that the next may see something new; after
+    the second one only names count.
+    """
     for name, value in after.items():
-        old: Any = before.get(name, _MISSING)
-        if isinstance(value, Const) and isinstance(old, Const) and isinstance(value.value, str):
-            if old.value != value.value:
+        if value is None:
+            continue
+        cls = value.__class__
+        if cls is Const and value.value.__class__ is str:  # type: ignore[attr-defined]
+            old: Any = before.get(name)
+            if old.__class__ is Const and old.value != value.value:  # type: ignore[attr-defined]
                 return True  # the name of a state, say
+        elif again:
             continue
-        if value is None or (value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func")):
-            continue
-        if old is not _MISSING and old is not value and old.__class__ is not value.__class__:
-            return True
+        elif value.taint is not None or (cls is not Const and cls is not Obj and cls is not Func):
+            old = before.get(name, _MISSING)
+            if old is not _MISSING and old is not value and old.__class__ is not cls:
+                return True
     return False
 
 

@@ -106,8 +106,11 @@ def unpack(f: Frame, targets: list[ast.expr], value: Value | None, node: ast.AST
         items = value.items
         if any(isinstance(item, Star) for item in items):
             items = None
-    star = next((i for i, target in enumerate(targets) if target.__class__ is ast.Starred), None)
-    if items is not None and star is not None and len(items) >= len(targets) - 1:
+    star = -1
+    for index, target in enumerate(targets):
+        if target.__class__ is ast.Starred:
+            star = index
+    if items is not None and star >= 0 and len(items) >= len(targets) - 1:
         end = len(items) - len(targets) + star + 1
         items = [*items[:star], f.new_seq("list", items[star:end]), *items[end:]]
     if value is not None:

@@ -70,7 +70,7 @@ def install(hooks: Hooks) -> None:
 def captured(value: Value | None, depth: int = 0) -> Cause | None:
     """The unstable read that a value computed at import came from."""
     taint = value.taint if value is not None else None
-    if isinstance(value, Partial):
+    if taint is None and value.__class__ is Partial:
         for given in (*value.args, *value.keywords.values()):
             taint = taint or (given.taint if given is not None else None)
     if taint is None and isinstance(value, Container):
