@@ -307,7 +307,8 @@ def _class_body(f: Frame, node: ast.ClassDef, decl: ClassDecl) -> None:
         else:
             exec_block(f, [stmt])
     for name in getattr(f.env, "own", ()) if f.mode == HOST else ():
-        dict.__setitem__(f.env, name, outlive(f.env[name]))
+        if name in f.env:  # a variable of a comprehension is gone
+            dict.__setitem__(f.env, name, outlive(f.env[name]))
 
 
 def _default_of_field(
