@@ -222,6 +222,7 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
     if f.mode == HOST:
         pass
     elif region_closure and func.frame is not None:
+        _note_given(f, func, env)
         if f.mode == STEP:
             func.frame.exempt.add(decl)
         elif f.mode == REGION:
@@ -237,6 +238,18 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
         if f.loops:
             order_event(f, node)
     return _returned(f, node, func, result)
+
+
+def _note_given(f: Frame, func: Func, env: Env) -> None:
+    """Remember of what type the arguments of a closure are: it is judged on its own later."""
+    for name, value in env.items():
+        cls = value.__class__
+        if cls is Obj or cls is Inst:
+            typed = Obj(value.type) if isinstance(value, Obj) else f.m.generic(value.decl)  # type: ignore[union-attr]
+            if func.decl.given is None:
+                func.decl.given = {}
+            if name not in func.decl.given:
+                func.decl.given[name] = typed
 
 
 def _effects_of_arguments(f: Frame, node: ast.AST, func: Func, env: Env, result: Result) -> None:

@@ -48,6 +48,7 @@ class FunctionDecl:
         "defaults",
         "flags",
         "free",
+        "given",
         "is_async",
         "is_generator",
         "memo",
@@ -83,6 +84,7 @@ class FunctionDecl:
         self.ctx_params: frozenset[str] | None = None
         self.is_generator: bool | None = None
         self.free: dict[str, ast.Name] | None = None
+        self.given: dict[str, Value] | None = None  # what a closure's parameters were seen to be
         self.memo: dict[Any, Result] = {}
         self.trusted = not isinstance(node, ast.Lambda) and module.comments.trusts(node)
 

@@ -154,6 +154,8 @@ def super_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 
 def type_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     value = args.pos[0] if len(args.pos) == 1 else None
+    if isinstance(value, Obj) and f.m.catalog.is_type(value.type):
+        return Ext(value.type)
     return Class(value.decl) if isinstance(value, Inst) else None
 
 

@@ -1,4 +1,4 @@
-"""`operator.methodcaller`, `attrgetter` and `itemgetter`: functions that look at their argument later."""
+"""Operators and methods as functions: `operator.methodcaller` and its like, `operator.or_`, `set.union`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_value
 from rulvar_lint.core.expressions import subscript
-from rulvar_lint.core.values import Const, Ext, Partial, Value
+from rulvar_lint.core.values import Const, Container, Ext, Partial, Set, Star, Value, element_of, join
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -46,6 +46,35 @@ def _get_items(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return found[0] if len(found) == 1 else None
 
 
+def _set_method(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`set.union(*sets)`, called on the class."""
+    elem: Value | None = None
+    stable = bool(args.pos)
+    for value in args.pos:
+        given = (
+            element_of(value.value)
+            if isinstance(value, Star) and isinstance(value.value, Container)
+            else value
+        )
+        stable = stable and isinstance(given, Set) and given.stable
+        elem = join(elem, element_of(given) if isinstance(given, Container) else None)
+    return f.new_set(elem, stable)
+
+
+def _binary(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`operator.or_(left, right)` and the like."""
+    if len(args.pos) != 2 or args.pos == [None, None]:
+        return None
+    return f.m.binary(f, node, _OPERATORS[ext.path], *args.pos)
+
+
+_OPERATORS: Final = {
+    "operator.or_": ast.BitOr(),
+    "operator.and_": ast.BitAnd(),
+    "operator.sub": ast.Sub(),
+    "operator.xor": ast.BitXor(),
+    "operator.add": ast.Add(),
+}
 TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "operator.methodcaller": _getter,
     "operator.attrgetter": _getter,
@@ -53,4 +82,10 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "operator.methodcaller()": _call_method,
     "operator.attrgetter()": _get_attributes,
     "operator.itemgetter()": _get_items,
+    **{
+        f"builtins.{kind}.{name}": _set_method
+        for kind in ("set", "frozenset")
+        for name in ("union", "intersection", "difference", "symmetric_difference")
+    },
+    **dict.fromkeys(_OPERATORS, _binary),
 }
