@@ -55,9 +55,9 @@ def eval_name(f: Frame, node: ast.Name) -> Value | None:
     value: Any = f.env.get(node.id, _MISSING)
     if value is _MISSING:
         return f.lookup(node, node.id)
-    if isinstance(value, LazyImport):
+    if value is not None and isinstance(value, LazyImport):
         return f.m.force(f.module, node.id, value)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def eval_attribute(f: Frame, node: ast.Attribute) -> Value | None:

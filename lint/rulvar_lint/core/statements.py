@@ -81,6 +81,7 @@ def exec_raise(f: Frame, node: ast.Raise) -> int:
 
 
 _NARROWING: Final = (ast.Call, ast.BoolOp)
+_CLASSES: Final = (ast.MatchAs, ast.MatchClass)
 
 
 def exec_if(f: Frame, node: ast.If) -> int:
@@ -187,7 +188,8 @@ def exec_match(f: Frame, node: ast.Match) -> int:
             name = getattr(inner, "name", None) or getattr(inner, "rest", None)
             if isinstance(name, str):
                 f.env[name] = subject if inner is case.pattern else None
-        _narrow_case(f, node.subject, case.pattern)
+        if case.pattern.__class__ in _CLASSES:
+            _narrow_case(f, node.subject, case.pattern)
         if case.guard is not None:
             guard = f.ev[case.guard.__class__](f, case.guard)
             if guard is not None:

@@ -339,15 +339,17 @@ def join(left: Value | None, right: Value | None) -> Value | None:
         return left
     if left is None:
         return right
-    if isinstance(left, Const) and isinstance(right, Const):
-        if left.value == right.value and type(left.value) is type(right.value):
+    if left.__class__ is right.__class__:
+        if isinstance(left, Obj) and isinstance(right, Obj):
+            if left.type == right.type:
+                return Obj(left.type, merge_taint(left.taint, right.taint), left.node)
+        elif isinstance(left, Const) and isinstance(right, Const):
+            if left.value == right.value and type(left.value) is type(right.value):
+                return left
+        elif isinstance(left, Unknown) and isinstance(right, Unknown):
+            return Unknown(merge_taint(left.taint, right.taint), left.outer or right.outer)
+        elif isinstance(left, Ext) and isinstance(right, Ext) and _name(left) == _name(right):
             return left
-    elif isinstance(left, Unknown) and isinstance(right, Unknown):
-        return Unknown(merge_taint(left.taint, right.taint), left.outer or right.outer)
-    elif isinstance(left, Obj) and isinstance(right, Obj) and left.type == right.type:
-        return Obj(left.type, merge_taint(left.taint, right.taint), left.node)
-    elif isinstance(left, Ext) and isinstance(right, Ext) and _name(left) == _name(right):
-        return left
     if isinstance(left, LazyImport) or isinstance(right, LazyImport):
         return LazyChoice((*getattr(left, "options", (left,)), *getattr(right, "options", (right,))))
     options = list(options_of(left))
