@@ -12,12 +12,18 @@ Position = tuple[int, int]
 
 def start_of(node: ast.AST) -> Position:
     """Where a node begins: line, and offset in bytes."""
-    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    try:
+        return node.lineno, node.col_offset  # type: ignore[attr-defined]
+    except AttributeError:
+        return 0, 0
 
 
 def end_of(node: ast.AST) -> Position:
     """Where a node ends: line, and offset in bytes."""
-    return getattr(node, "end_lineno", None) or 0, getattr(node, "end_col_offset", None) or 0
+    try:
+        return node.end_lineno or 0, node.end_col_offset or 0  # type: ignore[attr-defined]
+    except AttributeError:
+        return 0, 0
 
 
 def ancestors(root: ast.AST, node: ast.AST) -> list[ast.AST]:

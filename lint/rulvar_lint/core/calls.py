@@ -6,9 +6,9 @@ import ast
 from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.arguments import Args, bind, eval_args, eval_marked_args, holds_ctx
+from rulvar_lint.core.closures import effects_of_arguments, is_called_outside, note_given
 from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
-from rulvar_lint.core.nodes import own_nodes
 from rulvar_lint.core.order import order_event, rebase, see_order, use_order
 from rulvar_lint.core.values import (
     ATOMS,
@@ -38,8 +38,7 @@ from rulvar_lint.core.words import names
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.libraries.catalog import Entry
-    from rulvar_lint.core.memory import Result
-    from rulvar_lint.core.values import Env, Taint
+    from rulvar_lint.core.values import Taint
 
 
 def eval_call(f: Frame, node: ast.Call) -> Value | None:
@@ -220,16 +219,17 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
         mode = REGION
     else:
         mode = PLAIN
-    inside = region_closure and mode == STEP and not _is_called_outside(func)
+    inside = region_closure and mode == STEP and not is_called_outside(func)
     result = f.m.run(func, env, mode, f.step, f.depth if inside else f.depth + 1)
     if f.mode == HOST:
         pass
     elif region_closure and func.frame is not None:
+        note_given(f, func, env)
         if f.mode == STEP:
             func.frame.exempt.add(decl)
         elif f.mode == REGION:
             func.frame.closure_uses.append((f, func, node))
-            _effects_of_arguments(f, node, func, env, result)
+            effects_of_arguments(f, node, func, env, result)
     elif mode == PLAIN and not decl.trusted:
         for cause in result.effects.values():
             f.emit(node, cause.through(decl.qualname, f.place(node)))
@@ -242,30 +242,6 @@ def call_function(f: Frame, node: ast.AST, func: Func, args: Args) -> Value | No
         if f.loops:
             order_event(f, node)
     return _returned(f, node, func, result)
-
-
-def _is_called_outside(func: Func) -> bool:
-    """Whether the code around a closure calls it as well. A closure that only step bodies call is
-    judged as a part of them.
-    """
-    outer = func.frame.decl if func.frame is not None else None
-    return outer is not None and any(
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == func.decl.name
-        for node in own_nodes(outer.node)
-    )
-
-
-def _effects_of_arguments(f: Frame, node: ast.AST, func: Func, env: Env, result: Result) -> None:
-    """A closure is judged where it is written; what the functions that it is given do is judged at
-    the call.
-    """
-    given = [name for name, value in env.items() if isinstance(value, (Func, Partial, Ext))]
-    if not given or not result.effects:
-        return
-    without = f.m.run(func, {**env, **dict.fromkeys(given)}, PLAIN, f.step, f.depth + 1).effects
-    for code, cause in result.effects.items():
-        if code not in without:
-            f.emit(node, cause.through(func.decl.qualname, f.place(node)))
 
 
 def captured_default(f: Frame, node: ast.AST, func: Func, name: str, takes_ctx: bool) -> None:

@@ -5,9 +5,10 @@ passed.
 from __future__ import annotations
 
 import ast
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.frame import PLAIN
+from rulvar_lint.core.frame import HOST, PLAIN
 from rulvar_lint.core.nodes import mentions, own_nodes
 from rulvar_lint.core.values import (
     Bound,
@@ -21,8 +22,11 @@ from rulvar_lint.core.values import (
     Inst,
     Obj,
     Partial,
+    Union,
     Value,
+    merge_taint,
     options_of,
+    with_taint,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +36,21 @@ _SOMETHING: Final = (Bound, Class, Container, Coro, Ctx, CtxMember, Func, Inst, 
 _ALWAYS_TRUE: Final = (Bound, Class, Ctx, CtxMember, Func, Partial)
 _TRUE_TYPES: Final = frozenset({"datetime.datetime", "datetime.date", "uuid.UUID", "pathlib.Path"})
 _NUMBERS: Final = ("builtins.", "datetime.timedelta", "decimal.", "fractions.", "numpy.", "pandas.")
+
+
+def chosen(f: Frame, value: Value | None, by: Value | None) -> Value | None:
+    """What an unstable value picks at import, or in a helper, is as unstable. A container or object is copied: only
+    the picked one is.
+    """
+    if by is None or by.taint is None or f.mode not in (HOST, PLAIN):
+        return value
+    if isinstance(value, Union):
+        return Union(tuple(chosen(f, option, by) or option for option in value.options))
+    if isinstance(value, (Container, Inst)):
+        picked = copy(value)
+        picked.taint = merge_taint(value.taint, by.taint)
+        return picked
+    return with_taint(value, by.taint)
 
 
 def decided(f: Frame, test: ast.expr) -> bool | None:
@@ -108,6 +127,8 @@ def _truth(f: Frame, value: Value) -> bool | None:
     if isinstance(value, Obj):
         if value.type == "builtins.float":
             return True if is_clock(value) else None
+        if value.type == "builtins.str":
+            return True if is_filled(value) else None
         is_object = f.m.catalog.is_type(value.type) and not value.type.startswith(_NUMBERS)
         return True if is_object or value.type in _TRUE_TYPES else None
     return None
@@ -117,6 +138,12 @@ def is_clock(value: Obj) -> bool:
     """Whether a number is what `ctx.time()` gives, which is never zero."""
     func = getattr(value.node, "func", None)
     return isinstance(func, ast.Attribute) and func.attr == "time"
+
+
+def is_filled(value: Obj) -> bool:
+    """Whether a text is certainly not empty: it was made from an object, or has letters of its own."""
+    node = value.node
+    return isinstance(node, ast.Constant) or getattr(getattr(node, "func", None), "id", "") == "str"
 
 
 def _is_none(value: Value) -> bool | None:

@@ -9,6 +9,7 @@ from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_external, call_function, call_value
 from rulvar_lint.core.decls import ClassDecl, Field
 from rulvar_lint.core.frame import HOST, STEP
+from rulvar_lint.core.instances import COPIED, COPIERS, MADE, MAKERS
 from rulvar_lint.core.libraries.catalog import canonical
 from rulvar_lint.core.nodes import mentions
 from rulvar_lint.core.values import (
@@ -24,6 +25,7 @@ from rulvar_lint.core.values import (
     Inst,
     ModuleRef,
     Obj,
+    Partial,
     Seq,
     Set,
     Super,
@@ -47,6 +49,7 @@ MODELS: Final = names("""pydantic.BaseModel pydantic.main.BaseModel pydantic.Roo
     msgspec.Struct typing.NamedTuple typing_extensions.NamedTuple typing.TypedDict
     typing_extensions.TypedDict""")
 
+_PROPERTIES: Final = names("builtins.property functools.cached_property")
 _VALIDATORS: Final = names("""pydantic.field_validator pydantic.model_validator pydantic.validator
     pydantic.root_validator pydantic.functional_validators.field_validator""")
 
@@ -143,15 +146,19 @@ def find_attribute(
 
 def instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> Value | None:
     """`inst.name`: the instance's own, then its classes', then what unresolved bases may have."""
-    if name in inst.attrs:
+    own = name in inst.attrs
+    if own:
         for hook in f.m.hooks.instance_read:
             hook(f, node, inst, name)
-        return inst.attrs[name]
-    found = find_attribute(inst.decl, name)
+        if inst.attrs[name] is not None:
+            return inst.attrs[name]
+    found = None if own else find_attribute(inst.decl, name)
     if found is not None:
         owner, value = found
         if isinstance(value, Func):
             return _method(f, node, inst, value)
+        if isinstance(value, Partial) and isinstance(value.func, Ext) and value.func.path in _PROPERTIES:
+            return result_of(call_value(f, node, value.args[0], Args([inst], {})))
         for hook in f.m.hooks.class_read:
             hook(f, node, owner, name, value, inst)
         if isinstance(value, Inst) and find_attribute(value.decl, "__get__") is not None:
@@ -161,8 +168,12 @@ def instance_attribute(f: Frame, node: ast.AST, inst: Inst, name: str) -> Value 
         field = cls.fields.get(name)
         if field is not None:
             return f.m.from_annotation(cls.module, field.annotation)
+    if own:
+        return None
     if find_attribute(inst.decl, "__getattr__") is not None:
         return call_special(f, node, inst, "__getattr__", [Const(name)])
+    if name in COPIERS:
+        return Partial(COPIED, [inst], {})
     for base in external_bases(inst.decl):
         if f.m.catalog.effects(f"{base}.{name}") or f.m.catalog.is_type(base):
             return Ext(f"{base}.{name}", Obj(base))
@@ -187,7 +198,7 @@ def class_attribute(f: Frame, node: ast.AST, base: Class, name: str) -> Value | 
         for path in external_bases(base.decl):
             if f.m.catalog.effects(f"{path}.{name}"):
                 return Ext(f"{path}.{name}")
-        return None
+        return Partial(MADE, [base], {}) if name in MAKERS else None
     owner, value = found
     if isinstance(value, Func):
         return value.bind(base) if "classmethod" in value.decl.flags else value
@@ -336,21 +347,6 @@ def _is_field(field: object) -> bool:
     if isinstance(field, Field) and field.is_given is None:
         field.is_given = not mentions(field.annotation, "ClassVar")
     return not isinstance(field, Field) or bool(field.is_given)
-
-
-def generic_instance(f: Frame, decl: ClassDecl) -> Inst:
-    """Some instance of a class, as a parameter or `self` is: its attributes come from `__init__`
-    with unknown arguments.
-    """
-    if isinstance(decl.generic, Inst):
-        return decl.generic
-    inst = Inst(decl, "any")
-    decl.generic = inst
-    init = find_attribute(decl, "__init__")
-    if init is not None and isinstance(init[1], Func):
-        host = f.m.host_frame(decl.module)
-        call_function(host, decl.node, init[1].bind(inst), Args([], {}))
-    return inst
 
 
 def store_attribute(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import consume, escape, escape_all
+from rulvar_lint.core.choices import chosen
 from rulvar_lint.core.expressions import INT, STR
 from rulvar_lint.core.order import grow, order_of, see_order, use_order
 from rulvar_lint.core.values import (
@@ -111,7 +112,11 @@ def _seq_method(f: Frame, node: ast.AST, receiver: Seq, name: str, args: Args) -
     if name == "sort":
         receiver.order = None
         f.m.call_key(f, node, args.kw.get("key"), [element_of(receiver)])
+        if "key" not in args.kw:
+            f.m.sort(f, node, element_of(receiver))
         return None
+    if name in ("count", "index", "remove"):
+        f.m.contains(f, node, receiver, args.get(0, "value"))
     if name in ("count", "remove", "clear", "discard"):
         return INT if name == "count" else None
     if name in ("pop", "popleft", "index", "__getitem__"):
@@ -140,9 +145,11 @@ def _dict_method(f: Frame, node: ast.AST, receiver: Dict, name: str, args: Args)
         found: Value | None
         if isinstance(key, Const) and isinstance(key.value, (str, int)) and key.value in receiver.entries:
             found = receiver.entries[key.value]
+            if not isinstance(next(iter(getattr(node, "args", ())), None), ast.Constant):
+                f.m.keyed()
         else:
             found = element_of(receiver)
-        return join(found, default)
+        return chosen(f, join(found, default), key)
     if name in ("keys", "values", "items"):
         return _view(f, receiver, name)
     if name == "update":

@@ -106,7 +106,9 @@ def ctx_call(f: Frame, node: ast.AST, name: str, args: Args) -> Value | None:
     for hook in f.m.hooks.ctx_call:
         hook(f, call)
     _see_arguments(f, call)
-    coro = Coro(node, True, None, f"ctx.{name}")
+    typed = args.kw_nodes and (args.kw_nodes.get("schema") or args.kw_nodes.get("returns"))
+    result = f.m.from_annotation(f.module, typed) if typed else None
+    coro = Coro(node, True, result, f"ctx.{name}")
     given = args.values()
     if not _INERT.issuperset(map(type, given)):
         lost = [value for value in map(call.value, _WRITTEN) if value is not None]
@@ -218,6 +220,8 @@ def _run_given_functions(f: Frame, call: CtxCall) -> None:
     args = call.args
     if call.name == "step":
         fn = call.value("fn")
+        for given in (*fn.args, *fn.keywords.values()) if fn.__class__ is Partial else ():
+            use_order(f, call.node, given)
         result = exempt(f, call.node, fn, "step")
         for hook in f.m.hooks.step:
             hook(f, call, fn, result)
@@ -225,6 +229,7 @@ def _run_given_functions(f: Frame, call: CtxCall) -> None:
     for name, value in args.kw.items():
         if value is not None and name == "tools":
             exempt(f, args.kw_nodes.get(name, call.node), value, "tool")
+            use_order(f, call.node, value)
         elif value is not None and name.startswith("on_"):
             exempt(f, call.node, value, "hook")
     if call.name == "parallel":

@@ -47,6 +47,7 @@ class FunctionDecl:
         "defaults",
         "flags",
         "free",
+        "given",
         "gives_nothing",
         "is_async",
         "is_generator",
@@ -84,6 +85,7 @@ class FunctionDecl:
         self.is_generator: bool | None = None
         self.free: dict[str, ast.Name] | None = None
         self.gives_nothing = False  # the annotation of the result has been looked at in vain
+        self.given: dict[str, Value] | None = None  # what a closure's parameters were seen to be
         self.memo: dict[Any, Result] = {}
         self.trusted = not isinstance(node, ast.Lambda) and module.comments.trusts(node)
 

@@ -89,6 +89,23 @@ def late_globals(m: Machine, module: Module) -> None:
                             module.env[target.id] = join(module.env.get(target.id), value)
 
 
+def outlive(value: Value | None, depth: int = 0) -> Value | None:
+    """What the top level of a module or class holds lasts as long as the process. An instance that a
+    function made is copied: the function may be called again.
+    """
+    if not isinstance(value, (Inst, Container)) or value.scope != "local":
+        return value
+    if isinstance(value, Container):
+        value.scope = "module" if depth == 0 else value.scope
+        return value
+    made = Inst(value.decl, "module", value.home, value.born)
+    made.taint = value.taint
+    made.attrs = {
+        name: outlive(inner, depth + 1) if depth < 3 else inner for name, inner in value.attrs.items()
+    }
+    return made
+
+
 # Functions
 
 
@@ -219,7 +236,8 @@ def _decorate(
             decl.flags.add(flag)
             if flag == "tool":
                 f.m.exempt(f, expr, func, "tool")
-            return value
+            # What a decorator gave may serve other functions as well, so it carries no flag.
+            return value if flag != "property" or value is func else Partial(head, [value], {})
         if head.path.startswith("rulvar."):
             f.m.register(f, expr, head.path, func, value)
         return value
@@ -288,9 +306,9 @@ def _class_body(f: Frame, node: ast.ClassDef, decl: ClassDecl) -> None:
             _field(f, stmt, decl)
         else:
             exec_block(f, [stmt])
-    for value in f.env.values() if f.mode == HOST else ():
-        if isinstance(value, Container) and value.scope == "local":
-            value.scope = "module"
+    for name in getattr(f.env, "own", ()) if f.mode == HOST else ():
+        if name in f.env:  # a variable of a comprehension is gone
+            dict.__setitem__(f.env, name, outlive(f.env[name]))
 
 
 def _default_of_field(

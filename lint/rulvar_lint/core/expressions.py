@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.choices import decided
+from rulvar_lint.core.choices import chosen, decided
 from rulvar_lint.core.frame import Frame
 from rulvar_lint.core.order import see_order, use_order
 from rulvar_lint.core.values import (
@@ -29,12 +29,14 @@ from rulvar_lint.core.values import (
     options_of,
     with_taint,
 )
+from rulvar_lint.core.writing import CONVERSIONS
 
 if TYPE_CHECKING:
     from rulvar_lint.core.values import Taint
 
 _MISSING: Final = object()
 STR: Final = Obj("builtins.str")
+FILLED: Final = Obj("builtins.str", None, ast.Constant("text"))  # certainly not empty
 INT: Final = Obj("builtins.int")
 FLOAT: Final = Obj("builtins.float")
 BYTES: Final = Obj("builtins.bytes")
@@ -53,16 +55,14 @@ def eval_name(f: Frame, node: ast.Name) -> Value | None:
     value: Any = f.env.get(node.id, _MISSING)
     if value is _MISSING:
         return f.lookup(node, node.id)
-    if isinstance(value, LazyImport):
+    if value is not None and isinstance(value, LazyImport):
         return f.m.force(f.module, node.id, value)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def eval_attribute(f: Frame, node: ast.Attribute) -> Value | None:
     base = f.ev[node.value.__class__](f, node.value)
-    if base is None:
-        return None
-    return f.m.attribute(f, node, base, node.attr)
+    return None if base is None else f.m.attribute(f, node, base, node.attr)
 
 
 def eval_subscript(f: Frame, node: ast.Subscript) -> Value | None:
@@ -79,7 +79,7 @@ def subscript(f: Frame, node: ast.AST, base: Value, index: Value | None) -> Valu
     for option in options_of(base):
         found = join(found, _subscript_one(f, node, option, index))
     if index is not None and index.taint is not None:
-        found = with_taint(found, index.taint)
+        found = chosen(f, with_taint(found, index.taint), index)
     return found
 
 
@@ -94,6 +94,8 @@ def _subscript_one(f: Frame, node: ast.AST, base: Value, index: Value | None) ->
         return element_of(base)
     if isinstance(base, Dict):
         if _hashable(key) and key in base.entries:
+            if getattr(node, "slice", None).__class__ is not ast.Constant:
+                f.m.keyed()
             return base.entries[key]
         return element_of(base) if base.entries or base.elem else None
     if isinstance(base, Inst):
@@ -144,13 +146,15 @@ def _tainted(value: Value) -> Value | None:
 
 
 def eval_joined(f: Frame, node: ast.JoinedStr) -> Value | None:
-    taint = None
+    taint, made = None, STR
     for part in node.values:
         if part.__class__ is ast.FormattedValue:
-            value = f.ev[ast.FormattedValue](f, part)
-            if value is not None:
+            value = eval_formatted(f, part)
+            if value is not None and value.taint is not None:
                 taint = merge_taint(taint, value.taint)
-    return STR if taint is None else Obj("builtins.str", taint)
+        else:
+            made = FILLED
+    return made if taint is None else Obj("builtins.str", taint, made.node)
 
 
 def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:
@@ -163,7 +167,7 @@ def eval_formatted(f: Frame, node: ast.FormattedValue) -> Value | None:
         for hook in f.m.hooks.format_spec:
             hook(f, node.value, spec, value)
     if value is not None:
-        f.m.text(f, node.value, value)
+        f.m.text(f, node.value, value, CONVERSIONS[node.conversion])
     return value
 
 
@@ -219,8 +223,9 @@ def eval_compare(f: Frame, node: ast.Compare) -> Value | None:
             for side in (left, right):
                 if isinstance(side, Container) and side.order is not None:
                     use_order(f, node, side)
-        elif isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, Inst):
+        elif right is not None and isinstance(op, (ast.In, ast.NotIn)):
             f.m.call_special(f, node, right, "__contains__", [left])
+            f.m.contains(f, node, right, left)
         left = right
     return Unknown(taint) if taint is not None else None
 
@@ -231,17 +236,15 @@ def eval_ifexp(f: Frame, node: ast.IfExp) -> Value | None:
         f.m.test(f, node.test, test)
     known = decided(f, node.test)
     if known is not None:
-        chosen = node.body if known else node.orelse
-        return f.ev[chosen.__class__](f, chosen)
+        branch = node.body if known else node.orelse
+        return f.ev[branch.__class__](f, branch)
     body = f.ev[node.body.__class__](f, node.body)
-    return join(body, f.ev[node.orelse.__class__](f, node.orelse))
+    return chosen(f, join(body, f.ev[node.orelse.__class__](f, node.orelse)), test)
 
 
 def eval_await(f: Frame, node: ast.Await) -> Value | None:
     value = f.ev[node.value.__class__](f, node.value)
-    if value is None:
-        return None
-    return f.m.awaited(f, node, value)
+    return None if value is None else f.m.awaited(f, node, value)
 
 
 def eval_lambda(f: Frame, node: ast.Lambda) -> Value | None:
@@ -355,8 +358,7 @@ def eval_yield(f: Frame, node: ast.Yield) -> Value | None:
 
 
 def eval_yield_from(f: Frame, node: ast.YieldFrom) -> Value | None:
-    value = f.ev[node.value.__class__](f, node.value)
-    f.m.yielded_from(f, node, value)
+    f.m.yielded_from(f, node, f.ev[node.value.__class__](f, node.value))
     return None
 
 

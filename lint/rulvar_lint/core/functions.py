@@ -29,7 +29,7 @@ from rulvar_lint.core.iterables import (
 )
 from rulvar_lint.core.operators import iterate
 from rulvar_lint.core.order import order_of as order_of_value
-from rulvar_lint.core.order import use_order
+from rulvar_lint.core.serialization import dumps
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -54,6 +54,7 @@ from rulvar_lint.core.values import (
     with_taint,
 )
 from rulvar_lint.core.words import words
+from rulvar_lint.core.writing import STRING, WAYS
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -67,7 +68,9 @@ def _unknown(args: Args) -> Value | None:
 def to_text(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     value = args.pos[0] if args.pos else None
     if value is not None:
-        f.m.text(f, node, value)
+        f.m.text(f, node, value, WAYS.get(ext.path, STRING))
+    if isinstance(value, Obj) and value.type != "builtins.str":
+        return Obj("builtins.str", value.taint, node)
     return f.m.tainted_text(args.taint())
 
 
@@ -94,6 +97,7 @@ def get_attribute(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None
     if base is None:
         return None
     if isinstance(name, Const) and isinstance(name.value, str):
+        f.m.keyed()
         return join(f.m.attribute(f, node, base, name.value), args.get(2, "default"))
     if isinstance(base, Ext) and f.m.catalog.is_impure_module(base.path):
         f.effect(
@@ -133,6 +137,11 @@ def partial(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return Partial(func, list(args.pos[1:]), dict(args.kw))
 
 
+def comparison(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
+    """`functools.cmp_to_key(compare)`: a key that calls `compare` with two elements."""
+    return Partial(args.get(0, "mycmp"), [None], {})
+
+
 def super_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     frame: Frame | None = f
     while frame is not None and (frame.decl is None or frame.decl.cls is None):
@@ -145,24 +154,14 @@ def super_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
 
 def type_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     value = args.pos[0] if len(args.pos) == 1 else None
+    if isinstance(value, Obj) and f.m.catalog.is_type(value.type):
+        return Ext(value.type)
     return Class(value.decl) if isinstance(value, Inst) else None
 
 
 def apply_call(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """`operator.call`, `asyncio.run` of a function and the like: call the first argument."""
     return call_value(f, node, args.pos[0] if args.pos else None, Args(list(args.pos[1:]), dict(args.kw)))
-
-
-def dumps(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    """`json.dumps`: orders are looked at. A `default` function is called."""
-    value = args.get(0, "obj")
-    if isinstance(value, Container) and not isinstance(value, Set):
-        use_order(f, node, value)
-    f.m.call_key(f, node, args.kw.get("default"), [None])
-    made = f.m.tainted_text(args.taint())
-    for hook in f.m.hooks.dumps:
-        made = hook(f, node, ext, args, made)
-    return made
 
 
 def passing(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
@@ -338,6 +337,7 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "builtins.property": property_,
     "functools.partial": partial,
     "functools.partialmethod": partial,
+    "functools.cmp_to_key": comparison,
     "builtins.super": super_,
     "builtins.type": type_,
     "builtins.vars": vars_,
@@ -353,7 +353,6 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "simplejson.dumps": dumps,
     "yaml.dump": dumps,
     "yaml.safe_dump": dumps,
-    "typing.cast": passing,
     "builtins.staticmethod": passing,
     "builtins.classmethod": passing,
     "copy.copy": copy_,

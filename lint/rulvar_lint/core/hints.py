@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import call_function
+from rulvar_lint.core.classes import find_attribute
 from rulvar_lint.core.expressions import BYTES, FLOAT, INT, STR
 from rulvar_lint.core.libraries.catalog import canonical
 from rulvar_lint.core.values import (
@@ -12,6 +15,7 @@ from rulvar_lint.core.values import (
     Ctx,
     Dict,
     Ext,
+    Func,
     Inst,
     ModuleRef,
     Obj,
@@ -23,7 +27,8 @@ from rulvar_lint.core.values import (
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
-    from rulvar_lint.core.decls import FunctionDecl, Module, Parameter
+    from rulvar_lint.core.decls import ClassDecl, FunctionDecl, Module, Parameter
+    from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.machine import Machine
 
 _CTX_NAMES: Final = frozenset({"Ctx", "Context", "WorkflowContext", "WorkflowCtx"})
@@ -187,3 +192,18 @@ def _matters(value: Value | None) -> bool:
         FLOAT,
         BYTES,
     )
+
+
+def generic_instance(f: Frame, decl: ClassDecl) -> Inst:
+    """Some instance of a class, as a parameter or `self` is: its attributes come from `__init__`
+    with unknown arguments.
+    """
+    if isinstance(decl.generic, Inst):
+        return decl.generic
+    inst = Inst(decl, "any")
+    decl.generic = inst
+    init = find_attribute(decl, "__init__")
+    if init is not None and isinstance(init[1], Func):
+        host = f.m.host_frame(decl.module)
+        call_function(host, decl.node, init[1].bind(inst), Args([], {}))
+    return inst

@@ -19,7 +19,7 @@ class Hooks:
         unknown_call: (frame, node, args) for a call that cannot be resolved.
         any_call: (frame, node, callee, args) for each call in replayed code.
         ctx_call: (frame, CtxCall) for each call on ctx.
-        text: (frame, node, value) for a value that becomes text.
+        text: (frame, node, value, way) for a value that becomes text by one of the methods `way`.
         format_spec: (frame, node, spec, value) for a format specification.
         dumps: (frame, node, args, value) -> value for serialisation.
         awaited: (frame, node, value) for awaited values.

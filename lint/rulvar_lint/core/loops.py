@@ -6,18 +6,20 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.choices import chosen
 from rulvar_lint.core.frame import FALLS, JUMPS, LEAVES, Frame, Loop
 from rulvar_lint.core.nodes import walk
 from rulvar_lint.core.operators import iterate
-from rulvar_lint.core.order import Pending, pending
+from rulvar_lint.core.order import Pending, order_of_items, pending
 from rulvar_lint.core.statements import exec_block
 from rulvar_lint.core.targets import assign
-from rulvar_lint.core.values import Container, Set, Value, options_of
+from rulvar_lint.core.values import Const, Container, Func, Inst, Obj, Set, Value, options_of
 
 if TYPE_CHECKING:
     from rulvar_lint.core.values import Env
 
 _MISSING: Final = object()
+_MAX_PASSES: Final = 3
 
 
 def _loop_order(
@@ -30,6 +32,8 @@ def _loop_order(
             return pending(f, node, text, iterable)
         if isinstance(option, Container) and option.order is not None:
             return option.order
+        if option.__class__ is Inst:
+            return order_of_items(f, iterable, option)
     return None
 
 
@@ -95,7 +99,11 @@ def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: C
     try:
         head()
         end = exec_block(f, node.body)
-        if _carries(before, f.env):
+        seen = before
+        for index in range(_MAX_PASSES):
+            if not _carries(seen, f.env, index > 0):
+                break
+            seen = f.env.copy()
             head()
             exec_block(f, node.body)
     finally:
@@ -108,14 +116,24 @@ def _run(f: Frame, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, head: C
     return end
 
 
-def _carries(before: Env, after: Env) -> bool:
-    """Whether an iteration changes what a variable is, so that the next may see something new."""
+def _carries(before: Env, after: Env, again: bool) -> bool:
+    """Whether an iteration changes what a variable is, so that the next may see something new; after
+    the second one only names count.
+    """
     for name, value in after.items():
-        if value is None or (value.taint is None and value.__class__.__name__ in ("Const", "Obj", "Func")):
+        if value is None:
             continue
-        old: Any = before.get(name, _MISSING)
-        if old is not _MISSING and old is not value and old.__class__ is not value.__class__:
-            return True
+        cls = value.__class__
+        if cls is Const and value.value.__class__ is str:  # type: ignore[attr-defined]
+            old: Any = before.get(name)
+            if old.__class__ is Const and old.value != value.value:  # type: ignore[attr-defined]
+                return True  # the name of a state, say
+        elif again:
+            continue
+        elif value.taint is not None or (cls is not Const and cls is not Obj and cls is not Func):
+            old = before.get(name, _MISSING)
+            if old is not _MISSING and old is not value and old.__class__ is not cls:
+                return True
     return False
 
 
@@ -159,6 +177,8 @@ def _generators(
             tested = f.ev[test.__class__](f, test)
             if tested is not None:
                 f.m.test(f, test, tested)
+                for name in _target_names(generator.target) if tested.taint is not None else ():
+                    f.env[name] = chosen(f, f.env.get(name), tested)
     return loops, order, hidden
 
 

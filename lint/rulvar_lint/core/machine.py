@@ -20,8 +20,10 @@ from rulvar_lint.core import (
     definitions,
     expressions,
     functions,
+    getters,
     handlers,
     hints,
+    instances,
     loops,
     newer_syntax,
     operators,
@@ -37,7 +39,6 @@ from rulvar_lint.core.linker import Files, Linker
 from rulvar_lint.core.memory import NEVER, Memory, Result
 from rulvar_lint.core.values import (
     Const,
-    Container,
     Ctx,
     Func,
     Inst,
@@ -66,7 +67,7 @@ class Machine(Linker, Ledger):
         Ledger.__init__(self)
         self.memory = Memory()
         self.stdlib = sys.stdlib_module_names
-        self.functions = functions.TABLE
+        self.functions = {**functions.TABLE, **getters.TABLE, **instances.TABLE}
         self.named_methods = containers.NAMED
         self.mutators = containers.MUTATORS
         self.expression_table: dict[type, Callable[[Frame, Any], Value | None]] = {
@@ -107,6 +108,8 @@ class Machine(Linker, Ledger):
             for value in env.values():
                 calls.consume(value)
             return result
+        if "keyed" in decl.flags:
+            self.keyed()
         key = memory.key_of(func, env, mode, depth)
         if key is not None:
             hit = memory.recall(key, env)
@@ -167,6 +170,11 @@ class Machine(Linker, Ledger):
             value = made
         return Result(f, value)
 
+    def keyed(self) -> None:
+        """The functions that are running look something up by what they are given."""
+        for decl in self._active:
+            decl.flags.add("keyed")
+
     def begin_unit(self) -> None:
         """Forget what was found, and results that belong to values of the last unit."""
         self.clear()
@@ -205,9 +213,10 @@ class Machine(Linker, Ledger):
         statements.exec_block(frame, module.tree.body)
         if b"global " in module.source.data:
             definitions.late_globals(self, module)
-        for value in module.env.values():
-            if isinstance(value, Container) and value.scope == "local":
-                value.scope = "module"
+        for name, value in list(module.env.items()):
+            made = definitions.outlive(value)
+            if made is not value:
+                module.env[name] = made
         module.state = 2
 
     # Annotations and ctx
@@ -226,7 +235,7 @@ class Machine(Linker, Ledger):
 
     def generic(self, decl: ClassDecl) -> Inst:
         """Some instance of a class."""
-        return classes.generic_instance(self.host_frame(decl.module), decl)
+        return hints.generic_instance(self.host_frame(decl.module), decl)
 
     def fill_ctx(self, decl: FunctionDecl, env: Env, called: bool = False) -> None:
         """Parameters that are declared to be ctx are ctx, whatever was passed; in a call they may be None."""
@@ -265,6 +274,8 @@ class Machine(Linker, Ledger):
     consume = staticmethod(calls.consume)
     tainted_text = staticmethod(expressions.tainted_text)
     binary = staticmethod(operators.binary)
+    augmented = staticmethod(protocols.augmented)
+    contains = staticmethod(protocols.contains)
     text = staticmethod(operators.text)
     elements = staticmethod(operators.iterate)
     test = staticmethod(protocols.test)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core import calls
-from rulvar_lint.core.choices import is_clock
+from rulvar_lint.core.choices import is_clock, is_filled
 from rulvar_lint.core.frame import REGION, STEP
 from rulvar_lint.core.values import (
     Class,
@@ -83,6 +83,8 @@ class Memory:
                 parts.append(None)
                 continue
             part = _shape(value)
+            if part == "const" and "keyed" in decl.flags:
+                part = self._named(decl, value)
             if part is None:
                 if decl.name == "__init__" and isinstance(value, Inst) and not value.attrs:
                     part = ("new", value.decl, value.scope)
@@ -101,6 +103,11 @@ class Memory:
                 kinds = tuple(type(value) for value in env.values())
                 return (decl, mode, "any", kinds, _BY_IDENTITY)
         return tuple(parts)
+
+    def _named(self, decl: FunctionDecl, value: Value) -> Any:
+        """A constant by which a function looks something up, up to a bound."""
+        self._contexts[decl] = count = self._contexts.get(decl, 0) + 1
+        return ("const", getattr(value, "value", None)) if count <= MAX_CLOSURE_RUNS else "const"
 
     def _closure_key(self, decl: FunctionDecl, mode: int) -> Any:
         """Closures depend on variables that change, so they are run each time, up to a bound."""
@@ -160,8 +167,9 @@ def _shape(value: Value) -> Any:
     if isinstance(value, Ext):
         return value.path
     if isinstance(value, Obj):
-        clock = value.type == "builtins.float" and is_clock(value)
-        return ("obj", value.type, value.node is None, clock)
+        sure = value.type == "builtins.float" and is_clock(value)
+        sure = sure or (value.type == "builtins.str" and is_filled(value))
+        return ("obj", value.type, value.node is None, sure)
     if isinstance(value, (Ctx, Unknown)):
         return value.__class__
     if isinstance(value, Class):

@@ -28,6 +28,7 @@ from rulvar_lint.core.values import (
     options_of,
     with_taint,
 )
+from rulvar_lint.core.writing import FORMAT, REPR, STRING
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _MAX_DEPTH: Final = 4
 _SET_OPS: Final = frozenset({ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor})
 # The methods of the left and of the right side.
-_SPECIAL: Final = {
+SPECIAL: Final = {
     ast.Add: ("__add__", "__radd__"),
     ast.Sub: ("__sub__", "__rsub__"),
     ast.Mult: ("__mul__", "__rmul__"),
@@ -69,7 +70,7 @@ def binary(
         made = _concatenate(f, left, right)
         if made is not None:
             return made
-    for side, name in zip((left, right), _SPECIAL.get(kind, ("", "")), strict=True):
+    for side, name in zip((left, right), SPECIAL.get(kind, ("", "")), strict=True):
         if isinstance(side, Inst) and name:
             return f.m.call_special(f, node, side, name, [right if side is left else left])
         if isinstance(side, Obj):
@@ -143,13 +144,22 @@ def _concatenate(f: Frame, left: Value | None, right: Value | None) -> Value | N
     return made
 
 
-def text(f: Frame, node: ast.AST, value: Value, depth: int = 0, seen: set[Value] | None = None) -> None:
-    """A value is turned into text at `node`."""
+def text(
+    f: Frame,
+    node: ast.AST,
+    value: Value,
+    way: tuple[str, ...] = FORMAT,
+    depth: int = 0,
+    seen: set[Value] | None = None,
+) -> None:
+    """A value is turned into text at `node`; `way` names the methods that may do it. What a
+    container holds is written by its `__repr__`.
+    """
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, Union):
         for option in value.options:
-            text(f, node, option, depth + 1, seen)
+            text(f, node, option, way, depth + 1, seen)
         return
     if isinstance(value, Container):
         seen = set() if seen is None else seen
@@ -160,27 +170,27 @@ def text(f: Frame, node: ast.AST, value: Value, depth: int = 0, seen: set[Value]
         if isinstance(value, Seq) and value.items:
             for item in value.items:
                 if item is not None and not isinstance(item, Star):
-                    text(f, node, item, depth + 1, seen)
+                    text(f, node, item, REPR, depth + 1, seen)
         elif isinstance(value, Dict):
             for item in value.entries.values():
                 if item is not None:
-                    text(f, node, item, depth + 1, seen)
+                    text(f, node, item, REPR, depth + 1, seen)
         if value.elem is not None:
-            text(f, node, value.elem, depth + 1, seen)
+            text(f, node, value.elem, REPR, depth + 1, seen)
     if isinstance(value, Inst):
-        f.m.write(f, node, value)
+        f.m.write(f, node, value, way)
     for hook in f.m.hooks.text:
-        hook(f, node, value)
+        hook(f, node, value, way)
 
 
 def text_arguments(f: Frame, node: ast.AST, value: Value | None) -> None:
-    """The values that `%` or `str.format` writes out."""
+    """The values that `%` writes out."""
     if isinstance(value, Seq) and value.kind == "tuple" and value.items is not None:
         for item in value.items:
             if item is not None and not isinstance(item, Star):
-                text(f, node, item)
+                text(f, node, item, STRING)
     elif value is not None:
-        text(f, node, value)
+        text(f, node, value, STRING)
 
 
 def iterate(f: Frame, node: ast.AST, value: Value | None) -> Value | None:

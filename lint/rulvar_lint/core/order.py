@@ -16,6 +16,7 @@ from rulvar_lint.core.values import (
     Bound,
     Container,
     Dict,
+    Inst,
     Seq,
     Set,
     Star,
@@ -112,6 +113,17 @@ def order_of(frame: Frame, node: ast.AST, value: Value | None, verb: str) -> Pen
         return pending(frame, node, what, _sortable(node, verb))
     if isinstance(value, Container):
         return value.order
+    if isinstance(value, Inst):
+        return order_of_items(frame, node, value)
+    return None
+
+
+def order_of_items(frame: Frame, node: ast.AST, value: Inst) -> Pending | None:
+    """The arbitrary order of what the `__iter__` of a class gives."""
+    for name in ("__iter__", "__aiter__"):
+        made = frame.m.call_special(frame, node, value, name, [])
+        if isinstance(made, (Seq, Dict)):
+            return made.order
     return None
 
 

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.classes import call_special, find_attribute
-from rulvar_lint.core.values import ATOMS, Func, Inst, Value, join, options_of
+from rulvar_lint.core.operators import SPECIAL, binary
+from rulvar_lint.core.values import ATOMS, Container, Func, Inst, Value, element_of, join, options_of
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -41,6 +42,7 @@ CONVERSIONS: Final[dict[str, tuple[str, ...]]] = {
     "builtins.reversed": ("__reversed__", "__getitem__"),
     "builtins.hex": ("__index__",),
     "builtins.bin": ("__index__",),
+    "builtins.range": ("__index__",),
     "math.floor": ("__floor__", "__float__"),
     "math.ceil": ("__ceil__", "__float__"),
     "math.trunc": ("__trunc__",),
@@ -80,6 +82,24 @@ def compare(f: Frame, node: ast.AST, op: ast.cmpop, left: Value | None, right: V
     return call_first(f, node, right, names[1], [left])
 
 
+def augmented(
+    f: Frame, node: ast.AST, op: ast.operator, left: Value | None, right: Value | None
+) -> Value | None:
+    """`left op= right`."""
+    name = "__i" + SPECIAL[op.__class__][0][2:] if isinstance(left, Inst) else ""
+    if isinstance(left, Inst) and find_attribute(left.decl, name) is not None:
+        return f.m.call_special(f, node, left, name, [right]) or left
+    return binary(f, node, op, left, right)
+
+
+def contains(f: Frame, node: ast.AST, holder: Value | None, value: Value | None) -> None:
+    """A container compares what it holds with a value."""
+    if isinstance(holder, Container):
+        element = element_of(holder)
+        if element is not None and element.__class__ not in ATOMS:
+            compare(f, node, ast.Eq(), element, value)
+
+
 def _has(value: Value | None, names: tuple[str, ...]) -> bool:
     return value.__class__ not in ATOMS and any(
         isinstance(option, Inst) and find_attribute(option.decl, name) is not None
@@ -105,9 +125,9 @@ def convert(f: Frame, node: ast.AST, path: str, value: Value | None) -> Value | 
     return call_first(f, node, value, names, []) if names is not None else None
 
 
-def write(f: Frame, node: ast.AST, value: Inst) -> None:
-    """An instance becomes text."""
-    call_first(f, node, value, ("__format__", "__str__", "__repr__"), [None])
+def write(f: Frame, node: ast.AST, value: Inst, way: tuple[str, ...]) -> None:
+    """An instance becomes text, by the first of these methods that its class has."""
+    call_first(f, node, value, way, [None])
 
 
 def test(f: Frame, node: ast.AST, value: Value) -> None:

@@ -50,7 +50,7 @@ def finish(f: Frame) -> None:
             run_closure(f, func)
     for user, func, node in f.closure_uses:
         if func.decl in f.exempt:
-            env, _ = f.m.bind(f, func, Args([], {}))
+            env = _bound(f, func)
             for cause in f.m.run(func, env, PLAIN, None, f.depth + 1).effects.values():
                 user.emit(node, cause.through(func.decl.qualname, user.place(node)))
     for hook in f.m.hooks.region_end:
@@ -59,8 +59,16 @@ def finish(f: Frame) -> None:
 
 def run_closure(f: Frame, func: Func) -> None:
     """Run a closure of replayed code on its own, as replayed code."""
+    f.m.run(func, _bound(f, func), REGION, None, f.depth + 1)
+
+
+def _bound(f: Frame, func: Func) -> Env:
+    """The parameters of a closure, of the types that its calls gave."""
     env, _ = f.m.bind(f, func, Args([], {}))
-    f.m.run(func, env, REGION, None, f.depth + 1)
+    for name, value in (func.decl.given or {}).items():
+        if env.get(name) is None:
+            env[name] = value
+    return env
 
 
 # Registration

@@ -8,22 +8,23 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.choices import decided
-from rulvar_lint.core.frame import FALLS, HOST, JUMPS, LEAVES
+from rulvar_lint.core.choices import chosen, decided
+from rulvar_lint.core.frame import FALLS, HOST, JUMPS, LEAVES, PLAIN
 from rulvar_lint.core.freevars import depends_on_element
+from rulvar_lint.core.instances import narrow
 from rulvar_lint.core.order import order_event
 from rulvar_lint.core.targets import exec_annassign, exec_assign, exec_augassign, exec_delete
 from rulvar_lint.core.values import (
     Coro,
     Ext,
+    Inst,
     Value,
-    with_taint,
 )
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
-    from rulvar_lint.core.values import Taint
+    from rulvar_lint.core.values import Env
 
 # How a block ends.
 
@@ -82,6 +83,10 @@ def exec_raise(f: Frame, node: ast.Raise) -> int:
     return LEAVES
 
 
+_NARROWING: Final = (ast.Call, ast.BoolOp)
+_CLASSES: Final = (ast.MatchAs, ast.MatchClass)
+
+
 def exec_if(f: Frame, node: ast.If) -> int:
     test = node.test
     value = f.ev[test.__class__](f, test)
@@ -95,13 +100,18 @@ def exec_if(f: Frame, node: ast.If) -> int:
             if f.is_module():
                 f.m.typing_imports(f.module, node.body)
             return exec_block(f, node.body if constant else node.orelse)
-    base = f.fork()
+    base, returns = f.fork(), len(f.returned)
+    told = narrow(f, test) if value is None and test.__class__ in _NARROWING else None
+    if told is not None:
+        f.env[told[0]] = told[1]
     first = exec_block(f, node.body)
     after_body = f.env
+    if told is not None and after_body.get(told[0]) is told[1]:
+        after_body[told[0]] = None
     f.env = base
     second = exec_block(f, node.orelse) if node.orelse else FALLS
-    if value is not None and value.taint is not None and f.mode == HOST:
-        _taint_branches(f, node, value.taint, after_body)
+    if value is not None and value.taint is not None and f.mode in (HOST, PLAIN):
+        _taint_branches(f, [*node.body, *node.orelse], value, (f.env, after_body), returns)
     if first and second:
         f.merge(after_body)
         return LEAVES if LEAVES in (first, second) and first == second else JUMPS
@@ -123,15 +133,16 @@ def _known_test(value: Value) -> bool | None:
     return None
 
 
-def _taint_branches(f: Frame, node: ast.If, taint: Taint, other: dict[str, Value | None]) -> None:
-    """At import: names that a branch on an unstable value sets are unstable too."""
-    for inner in (*node.body, *node.orelse):
+def _taint_branches(f: Frame, body: list[ast.stmt], by: Value, envs: tuple[Env, ...], returns: int) -> None:
+    """What a branch on an unstable value sets or returns is unstable too."""
+    for inner in body:
         if isinstance(inner, ast.Assign):
             for target in inner.targets:
                 if isinstance(target, ast.Name):
-                    for env in (f.env, other):
+                    for env in envs:
                         if target.id in env:
-                            env[target.id] = with_taint(env[target.id], taint)
+                            env[target.id] = chosen(f, env[target.id], by)
+    f.returned[returns:] = [(at, chosen(f, value, by)) for at, value in f.returned[returns:]]
 
 
 def exec_assert(f: Frame, node: ast.Assert) -> int:
@@ -140,6 +151,9 @@ def exec_assert(f: Frame, node: ast.Assert) -> int:
         f.m.test(f, node.test, value)
     if node.msg is not None:
         f.ev[node.msg.__class__](f, node.msg)
+    told = narrow(f, node.test) if value is None else None
+    if told is not None:
+        f.env[told[0]] = told[1]
     return FALLS
 
 
@@ -165,7 +179,7 @@ def exec_match(f: Frame, node: ast.Match) -> int:
     subject = f.ev[node.subject.__class__](f, node.subject)
     if subject is not None:
         f.m.test(f, node.subject, subject)
-    base = f.env
+    base, returns = f.env, len(f.returned)
     ends: list[int] = []
     merged: dict[str, Value | None] | None = None
     exhaustive = False
@@ -177,6 +191,8 @@ def exec_match(f: Frame, node: ast.Match) -> int:
             name = getattr(inner, "name", None) or getattr(inner, "rest", None)
             if isinstance(name, str):
                 f.env[name] = subject if inner is case.pattern else None
+        if case.pattern.__class__ in _CLASSES:
+            _narrow_case(f, node.subject, case.pattern)
         if case.guard is not None:
             guard = f.ev[case.guard.__class__](f, case.guard)
             if guard is not None:
@@ -184,6 +200,8 @@ def exec_match(f: Frame, node: ast.Match) -> int:
         elif isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
             exhaustive = True
         end = exec_block(f, case.body)
+        if subject is not None and subject.taint is not None and f.mode in (HOST, PLAIN):
+            _taint_branches(f, case.body, subject, (f.env,), returns)
         ends.append(end)
         if not end:
             if merged is not None:
@@ -197,6 +215,16 @@ def exec_match(f: Frame, node: ast.Match) -> int:
         f.merge(base)
     f.settle()
     return FALLS
+
+
+def _narrow_case(f: Frame, subject: ast.expr, pattern: ast.pattern) -> None:
+    """`case Order() as order`: what the subject and the new name are."""
+    inner = pattern.pattern if isinstance(pattern, ast.MatchAs) else pattern
+    value = f.m.from_annotation(f.module, inner.cls) if isinstance(inner, ast.MatchClass) else None
+    if isinstance(value, Inst):
+        for name in (getattr(pattern, "name", None), getattr(subject, "id", None)):
+            if name is not None and f.env.get(name, name) is None:
+                f.env[name] = value
 
 
 TABLE: Final[dict[type, Callable[[Frame, Any], int]]] = {

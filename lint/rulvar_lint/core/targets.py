@@ -106,13 +106,23 @@ def unpack(f: Frame, targets: list[ast.expr], value: Value | None, node: ast.AST
         items = value.items
         if any(isinstance(item, Star) for item in items):
             items = None
+    star = -1
+    for index, target in enumerate(targets):
+        if target.__class__ is ast.Starred:
+            star = index
+    if items is not None and star >= 0 and len(items) >= len(targets) - 1:
+        end = len(items) - len(targets) + star + 1
+        items = [*items[:star], f.new_seq("list", items[star:end]), *items[end:]]
     if value is not None:
         see_order(f, getattr(node, "value", node), value, "unpacks")
         if items is None or len(items) != len(targets):
             element = f.m.elements(f, node, value)
             items = None
     for index, target in enumerate(targets):
-        assign(f, target, items[index] if items is not None else element, node)
+        given = items[index] if items is not None else element
+        if index == star and items is None and element is not None:
+            given = f.new_seq("list", None, element)
+        assign(f, target, given, node)
 
 
 def store_item(
@@ -179,7 +189,9 @@ def _augment_name(f: Frame, node: ast.AugAssign, target: ast.Name, value: Value 
             hook(f, node, before, "extend", None)
     if any(loop.order for loop in f.loops) and not _commutes(node, before, value):
         order_event(f, node)
-    made = f.m.binary(f, node, node.op, before, value) if before is not None or value is not None else None
+    made = None
+    if before is not None or value is not None:
+        made = f.m.augmented(f, node, node.op, before, value)
     f.env[name] = made
 
 

@@ -339,17 +339,19 @@ def join(left: Value | None, right: Value | None) -> Value | None:
         return left
     if left is None:
         return right
-    if isinstance(left, Const) and isinstance(right, Const):
-        if left.value == right.value and type(left.value) is type(right.value):
+    if left.__class__ is right.__class__:
+        if isinstance(left, Obj) and isinstance(right, Obj):
+            if left.type == right.type:
+                return Obj(left.type, merge_taint(left.taint, right.taint), left.node)
+        elif isinstance(left, Const) and isinstance(right, Const):
+            if left.value == right.value and type(left.value) is type(right.value):
+                return left
+        elif isinstance(left, Unknown) and isinstance(right, Unknown):
+            return Unknown(merge_taint(left.taint, right.taint), left.outer or right.outer)
+        elif isinstance(left, Ext) and isinstance(right, Ext) and _name(left) == _name(right):
             return left
-    elif isinstance(left, Unknown) and isinstance(right, Unknown):
-        return Unknown(merge_taint(left.taint, right.taint), left.outer or right.outer)
-    elif isinstance(left, Obj) and isinstance(right, Obj) and left.type == right.type:
-        return Obj(left.type, merge_taint(left.taint, right.taint), left.node)
-    elif isinstance(left, Ext) and isinstance(right, Ext) and _name(left) == _name(right):
-        return left
     if isinstance(left, LazyImport) or isinstance(right, LazyImport):
-        return LazyChoice((*_choices(left), *_choices(right)))
+        return LazyChoice((*getattr(left, "options", (left,)), *getattr(right, "options", (right,))))
     options = list(options_of(left))
     for option in options_of(right):
         if option not in options:
@@ -359,10 +361,6 @@ def join(left: Value | None, right: Value | None) -> Value | None:
 
 def _name(value: Ext) -> tuple[object, ...]:
     return value.path, value.receiver, value.taint
-
-
-def _choices(value: Value) -> tuple[Value, ...]:
-    return value.options if isinstance(value, LazyChoice) else (value,)
 
 
 def options_of(value: Value | None) -> tuple[Value, ...]:
@@ -384,6 +382,8 @@ def with_taint(value: Value | None, taint: Taint) -> Value | None:
         return Const(value.value, merge_taint(value.taint, taint))
     if isinstance(value, Obj):
         return Obj(value.type, merge_taint(value.taint, taint), value.node)
+    if isinstance(value, Union):
+        return Union(tuple(with_taint(option, taint) or option for option in value.options))
     return value
 
 

@@ -8,6 +8,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core import hints, usage
+from rulvar_lint.core.ancestry import ancestors
 from rulvar_lint.core.classes import external_bases, fields_of, is_data_class
 from rulvar_lint.core.decls import Field
 from rulvar_lint.core.effects import Cause, in_order
@@ -16,10 +17,12 @@ from rulvar_lint.core.values import (
     Class,
     Container,
     Ctx,
+    Dict,
     Ext,
     Func,
     Inst,
     Obj,
+    Partial,
     Seq,
     Value,
     options_of,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
     from rulvar_lint.core.hooks import Hooks
 
+_MAX_DEPTH: Final = 3
 _CAPTURED: Final = names("RLV101 RLV102 RLV103 RLV107 RLV108 RLV203")
 _CACHES: Final = names("""functools.cache functools.lru_cache functools.cached_property
 cachetools.cached cachetools.func.ttl_cache cachetools.func.lru_cache async_lru.alru_cache
@@ -63,21 +67,52 @@ def install(hooks: Hooks) -> None:
 # RLV203
 
 
-def captured(value: Value | None) -> Cause | None:
+def captured(value: Value | None, depth: int = 0) -> Cause | None:
     """The unstable read that a value computed at import came from."""
     taint = value.taint if value is not None else None
+    if taint is None and value.__class__ is Partial:
+        for given in (*value.args, *value.keywords.values()):
+            taint = taint or (given.taint if given is not None else None)
     if taint is None and isinstance(value, Container):
-        inner = (
-            [*(value.items or ())] if isinstance(value, Seq) else list(getattr(value, "entries", {}).values())
-        )
+        inner = value.items or () if isinstance(value, Seq) else getattr(value, "entries", {}).values()
         for item in (*inner, value.elem):
             if item is not None and item.taint is not None:
                 taint = item.taint
+            elif isinstance(item, Container) and depth < _MAX_DEPTH:
+                found = captured(item, depth + 1)
+                if found is not None:
+                    return found
     if taint is None and isinstance(value, Inst) and value.scope == "module":
         for item in value.attrs.values():
             if item is not None and item.taint is not None and not isinstance(item, Inst):
                 return None
     return next((cause for cause in in_order(taint) if cause.code in _CAPTURED), None)
+
+
+def _picked(f: Frame, node: ast.AST, value: Value | None) -> Value | None:
+    """The entry of a container that a read takes, as in `CONFIG["words"]`; None if it takes none."""
+    chain = ancestors(f.decl.node if f.decl is not None else f.module.tree, node)
+    for child, parent, above in zip(chain, chain[1:], chain[2:], strict=False):
+        key: ast.AST | None = None
+        if isinstance(parent, ast.Subscript) and parent.value is child:
+            key = parent.slice
+        elif isinstance(parent, ast.Attribute) and parent.attr == "get" and isinstance(above, ast.Call):
+            key = above.args[0] if above.func is parent and above.args else None
+        elif isinstance(parent, ast.Compare) and all(
+            isinstance(op, (ast.In, ast.NotIn)) for op in parent.ops
+        ):
+            return value if child is parent.left else None
+        elif isinstance(parent, ast.Call) and parent.func is child:
+            continue
+        entries: dict[object, Value | None] = {}
+        if isinstance(value, Dict):
+            entries = value.entries
+        elif isinstance(value, Seq):
+            entries = dict(enumerate(value.items or ()))
+        if not isinstance(key, ast.Constant) or key.value not in entries:
+            break
+        value = entries[key.value]
+    return value
 
 
 def _capture(f: Frame, node: ast.AST, name: str, cause: Cause) -> None:
@@ -90,6 +125,8 @@ def _global(f: Frame, node: ast.AST, module: Module, name: str, value: Value | N
         if cause is not None and not value.path.startswith("os.environ"):
             _capture(f, node, name, cause)
         return
+    if cause is not None and isinstance(value, Container):
+        cause = captured(_picked(f, node, value))
     if cause is not None:
         _capture(f, node, name, cause)
     if isinstance(value, Inst) and _is_settings(value):
@@ -112,6 +149,8 @@ def _class_attribute(
     if f.mode not in (REGION, PLAIN) or owner.is_local:
         return
     cause = captured(value)
+    if cause is not None and isinstance(value, Container):
+        cause = captured(_picked(f, node, value))
     is_field = name in owner.fields and isinstance(base, Inst) and is_data_class(owner)
     if cause is not None and not is_field:  # a field's default is judged where it is taken
         _capture(f, node, f"{owner.name}.{name}", cause)
@@ -213,6 +252,8 @@ def _store(
         if isinstance(option, Inst) and option.scope == "module":
             if f.decl is None or f.decl.name not in usage.CONSTRUCTORS:
                 _shared_write(f, node, f"`{name}` of a module-level `{option.decl.name}` is written")
+        elif isinstance(option, Obj) and option.type == "threading.local":
+            _shared_write(f, node, f"`{name}` of a thread's state is written")
         elif isinstance(option, Class) and not option.decl.is_local:
             _shared_write(f, node, f"`{option.decl.name}.{name}` is class state and outlives the run")
         elif isinstance(option, Func) and option.frame is None:

@@ -64,10 +64,10 @@ typing_extensions.Protocol contextlib.AbstractContextManager
 contextlib.AbstractAsyncContextManager collections.abc.Callable""")
 
 
-def has_default_repr(inst: Inst) -> bool:
-    """Whether the text of an instance holds its memory address."""
+def has_default_repr(inst: Inst, way: tuple[str, ...]) -> bool:
+    """Whether the text of an instance that one of these methods makes holds its memory address."""
     decl = inst.decl
-    for name in ("__str__", "__repr__", "__format__"):
+    for name in way:
         if find_attribute(decl, name) is not None:
             return False
     if is_data_class(decl) or has_unknown_base(decl):
@@ -93,13 +93,13 @@ _PLAIN_TEXT: Final = frozenset({Const, Dict, Ext, Set, Unknown})
 _ADDRESS_SEQS: Final = frozenset({"gen", "map", "filter", "zip", "iter"})
 
 
-def _default_repr(f: Frame, node: ast.AST, value: Value) -> None:
+def _default_repr(f: Frame, node: ast.AST, value: Value, way: tuple[str, ...]) -> None:
     if f.mode not in (REGION, PLAIN):
         return
     if value.__class__ in _PLAIN_TEXT:
         return
     what = ""
-    if isinstance(value, Inst) and has_default_repr(value):
+    if isinstance(value, Inst) and has_default_repr(value, way):
         what = f"the default text of a `{value.decl.name}` holds its memory address"
     elif isinstance(value, Func):
         what = f"the text of the function `{value.decl.name}` holds its memory address"
@@ -134,7 +134,7 @@ def _identity(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 # RLV208
 
 
-def _exc_info(f: Frame, node: ast.AST, value: Value) -> None:
+def _exc_info(f: Frame, node: ast.AST, value: Value, way: tuple[str, ...]) -> None:
     if (
         f.mode == REGION
         and isinstance(value, Obj)

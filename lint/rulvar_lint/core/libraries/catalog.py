@@ -106,7 +106,8 @@ class Catalog:
         above = path
         while "." in above:
             above = above.rpartition(".")[0]
-            for entry in self._wild.get(above, ()):
+            # `x.*` says nothing of what a method of `x` gave.
+            for entry in self._wild.get(above, ()) if "()" not in path[len(above) :] else ():
                 if entry.code not in codes and not self._is_pure(entry.code, path):
                     codes.add(entry.code)
                     found.append(entry)

@@ -116,7 +116,8 @@ CALLS: Final = (
         "touches the file system outside the journal",
         """builtins.open io.open io.open_code os.open os.fdopen codecs.open gzip.open bz2.open
         lzma.open gzip.GzipFile bz2.BZ2File lzma.LZMAFile zipfile.ZipFile tarfile.open
-        tarfile.TarFile tarfile.TarFile.open tokenize.open fileinput.input fileinput.FileInput
+        zipfile.ZipFile.extract zipfile.ZipFile.extractall tarfile.TarFile.extract
+        tarfile.TarFile.extractall tarfile.TarFile tarfile.TarFile.open tokenize.open fileinput.input fileinput.FileInput
         mmap.mmap os.listdir os.scandir os.walk os.fwalk os.remove os.unlink os.rename
         os.renames os.replace os.mkdir os.makedirs os.rmdir os.removedirs os.stat os.lstat
         os.statvfs os.access os.chmod os.chown os.link os.symlink os.readlink os.truncate
@@ -261,6 +262,7 @@ RESULTS: Final = {
     "sqlite3.Connection.execute": "sqlite3.Cursor",
     "urllib.request.urlopen": "http.client.HTTPResponse",
     "urllib.request.build_opener": "urllib.request.OpenerDirector",
+    "tarfile.open": "tarfile.TarFile",
     "gzip.open": "io.IOBase",
     "codecs.open": "io.IOBase",
     "tempfile.NamedTemporaryFile": "io.IOBase",
