@@ -397,6 +397,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--files", type=int, default=200)
+    parser.add_argument(
+        "--corpus",
+        type=Path,
+        metavar="DIR",
+        help="measure a copy of this folder of workflow code, and no other",
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the files, and no slow peers")
     args = parser.parse_args()
     files = args.files // 10 if args.quick else args.files
@@ -405,6 +411,11 @@ def main() -> None:
         scratch = Path(name)
         ENVIRONMENT["PYTHONPYCACHEPREFIX"] = str(scratch / "bytecode")
         start(scratch, args.rounds)
+        if args.corpus is not None:
+            compare(
+                shutil.copytree(args.corpus, scratch / args.corpus.name), args.rounds, slow=not args.quick
+            )
+            return
         compare(workflows(scratch / "workflows", files), args.rounds, slow=not args.quick)
         compare(ordinary(scratch / "ordinary", 0), args.rounds, slow=False)
         five = ordinary(scratch / "ordinary with five small", 0)
