@@ -14,6 +14,7 @@ from dataclasses import dataclass
 __all__ = ["MASK", "PROSE", "WHITE_SPACE", "Secret", "find_shapes"]
 
 MASK = "[REDACTED]"
+_COMMON_ALPHABET = str.maketrans("-_", "+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +132,16 @@ def _basic_credentials(text: str) -> Iterator[Secret]:
 
 
 def _decodes_to_pair(token: str) -> bool:
-    bare = token.rstrip("=")
     try:
-        return b":" in b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
+        return b":" in b64decode(_padded(token), validate=True)
     except ValueError:
         return False
+
+
+def _padded(token: str) -> str:
+    """Return base64 of either alphabet in the common one, padded."""
+    bare = token.rstrip("=").translate(_COMMON_ALPHABET)
+    return bare + "=" * (-len(bare) % 4)
 
 
 def _cookies(text: str) -> Iterator[Secret]:
@@ -166,10 +172,8 @@ def _encoded(text: str) -> Iterator[Secret]:
 
 
 def _decoded(token: str) -> str | None:
-    bare = token.rstrip("=")
     try:
-        plain = b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_" if set(bare) & {"-", "_"} else None)
-        text = plain.decode("ascii")
+        text = b64decode(_padded(token)).decode("ascii")
     except ValueError:
         return None
     return text if all(char.isprintable() or char.isspace() for char in text) else None

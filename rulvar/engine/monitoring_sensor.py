@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["MonitoringSensor"]
 
 _TOOL_NAME = "rulvar"
-_TOOL_IDS = (3, 4, 2, 5)
-"""Free ids first; debuggers (0) and coverage (1) keep theirs."""
+_TOOL_IDS = (4, 3, 2, 5)
+"""Free ids first, that of Hypothesis (3) after the other; debuggers (0) and coverage (1) keep theirs."""
 
 _MONITORING: Any = getattr(sys, "monitoring", None)  # absent before 3.12, where this module is not used
 
