@@ -51,7 +51,11 @@ class LedgerMachine(RuleBasedStateMachine):
         left = self.ledger.account(parent).remaining
         child = self.ledger.open(name, parent, share, most)
         self.names.append(name)
-        if left is not None:
+        if share >= 1:
+            assert (
+                child.ceiling == most
+            )  # what bounds its parent bounds it: nothing is promised that is not there
+        elif left is not None:
             assert child.ceiling is not None
             assert 0 <= child.ceiling <= left
         return name
