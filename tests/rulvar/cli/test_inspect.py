@@ -131,3 +131,29 @@ def test_entries_of_unknown_kinds_and_shapes_are_shown_as_far_as_they_go(
     assert look("inspect", "r1").code == 0
     assert look("inspect", "r1", "--json").code == 0
     assert look("runs", "audit").code in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "shown"),
+    [
+        (
+            {"times": 3, "entries": 1, "checkpointBytes": 0},
+            "after entry 0, 3 times in a row without getting any further",
+        ),
+        ({"times": 1, "entries": 1}, "after entry 0, once"),
+        ({"times": 2, "entries": 0}, "before its first entry, 2 times in a row without getting any further"),
+        ({"times": "often"}, None),
+        (None, None),
+    ],
+)
+def test_a_run_that_broke_off_shows_where_and_how_often(
+    look: Any, store: Any, entry: Any, interrupted: Any, shown: str | None
+) -> None:
+    told = {} if interrupted is None else {"interrupted": interrupted}
+    store.put("r1", entry.opened(), meta={"status": "error", **told})
+    lines = [
+        line.split("broke off", 1)[1].strip()
+        for line in look("inspect", "r1").out.splitlines()
+        if "broke off" in line
+    ]
+    assert lines == ([] if shown is None else [shown])
