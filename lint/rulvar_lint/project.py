@@ -14,7 +14,8 @@ from rulvar_lint.core.comments import Comments, read_comments
 from rulvar_lint.core.diagnostic import Diagnostic
 from rulvar_lint.core.files import is_wanted
 from rulvar_lint.core.libraries.catalog import Catalog
-from rulvar_lint.core.source import ParseFailure, encode, no_collection
+from rulvar_lint.core.source import ParseFailure, encode
+from rulvar_lint.core.syntax import no_collection
 from rulvar_lint.examine import examine
 from rulvar_lint.loaded import Loaded
 from rulvar_lint.rules import cassettes

@@ -162,7 +162,7 @@ def _reads_of(workflow: Workflow[Any]) -> BodyReads:
         lines, first = inspect.getsourcelines(body)
         function = ast.parse(textwrap.dedent("".join(lines))).body[0]
         name = list(inspect.signature(body).parameters)[1]
-    except (OSError, TypeError, ValueError, SyntaxError, IndexError):
+    except (OSError, TypeError, ValueError, SyntaxError, SystemError, IndexError):
         return BodyReads()
     if not isinstance(function, ast.AsyncFunctionDef):
         return BodyReads()

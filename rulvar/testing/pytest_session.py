@@ -336,7 +336,7 @@ def _last_lines(text: str) -> dict[int, int]:
     """Return where the functions of a file end, by the line of their ``def``; none in text that cannot be read."""
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):  # changed after it was imported
+    except (SyntaxError, ValueError, RecursionError, SystemError):  # changed since; the last is gh-106905
         return {}
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {node.lineno: node.end_lineno or node.lineno for node in ast.walk(tree) if isinstance(node, kinds)}

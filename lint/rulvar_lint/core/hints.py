@@ -10,6 +10,7 @@ from rulvar_lint.core.calls import call_function
 from rulvar_lint.core.classes import find_attribute
 from rulvar_lint.core.expressions import BYTES, FLOAT, INT, STR
 from rulvar_lint.core.libraries.catalog import canonical
+from rulvar_lint.core.syntax import syntax_tree
 from rulvar_lint.core.values import (
     Class,
     Ctx,
@@ -65,8 +66,8 @@ def parsed(expr: ast.expr) -> ast.expr | None:
     """A quoted annotation, parsed."""
     if isinstance(expr, ast.Constant) and isinstance(expr.value, str):
         try:
-            return ast.parse(expr.value.strip(), mode="eval").body
-        except (SyntaxError, ValueError):
+            return syntax_tree(expr.value.strip(), "eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
     return expr
 

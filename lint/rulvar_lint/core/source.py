@@ -5,18 +5,16 @@ only here.
 from __future__ import annotations
 
 import ast
-import gc
 import io
 import re
 import sys
 import tokenize
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rulvar_lint.core.blocks import Block, blocks_of
 from rulvar_lint.core.reparse import reparse
+from rulvar_lint.core.syntax import syntax_tree
 
 if TYPE_CHECKING:
     from rulvar_lint.core.comments import Comments
@@ -221,7 +219,7 @@ def parse(data: bytes) -> ast.Module | ParseFailure:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             sys.setrecursionlimit(max(limit, DEEP))
-            return ast.parse(data)
+            return syntax_tree(data)
     except SyntaxError as err:
         return ParseFailure(max(err.lineno or 1, 1), max(err.offset or 1, 1), err.msg or "bad syntax")
     except (ValueError, UnicodeError) as err:
@@ -231,15 +229,3 @@ def parse(data: bytes) -> ast.Module | ParseFailure:
         return ParseFailure(1, 1, "nested too deeply to be parsed")
     finally:
         sys.setrecursionlimit(limit)
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Hold the cyclic garbage collector back: a new tree makes it run for nothing."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

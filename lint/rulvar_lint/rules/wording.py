@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core.ancestry import end_of
 from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.diagnostic import Diagnostic, Edit, Fix, Related
+from rulvar_lint.core.syntax import syntax_tree
 from rulvar_lint.rules.pages import RULES
 from rulvar_lint.rules.wrapping import offer
 
@@ -162,7 +163,7 @@ def _matches(finding: Finding, node: ast.AST) -> bool:
     if segment is None or not isinstance(node, ast.expr):
         return segment is not None
     try:
-        parsed = ast.parse(f"({segment}\n)", mode="eval").body
+        parsed = syntax_tree(f"({segment}\n)", "eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return ast.dump(parsed) == ast.dump(node)

@@ -162,6 +162,7 @@ class WarmRunner:
         self._root = root
         self._environ = dict(environ)
         self._process: WarmProcess | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
         self._next = 0
         self.busy = False
 
@@ -184,16 +185,19 @@ class WarmRunner:
         return await self._process.run(self._next, {"args": args, "cwd": self._root, "output": output})
 
     async def close(self) -> None:
-        """End the warm process and wait until it is gone."""
-        process, self._process = self._process, None
-        if process is not None:
-            await process.close()
+        """End the warm process and wait until it is gone, with those that were ended before."""
+        self.stop()
+        while self._leaving:
+            await asyncio.wait(self._leaving)
 
     def stop(self) -> None:
-        """End the warm process."""
+        """End the warm process. It is waited for, or it would be taken for one that still runs."""
         process, self._process = self._process, None
         if process is not None:
             process.stop()
+            leaving = asyncio.ensure_future(process.close())
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
 
 
 class WarmRunners:

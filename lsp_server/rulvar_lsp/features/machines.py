@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from rulvar_lint.core.syntax import syntax_tree
 from rulvar_lsp.features.recorded import code
 from rulvar_lsp.text import Span, Text
 
@@ -51,7 +52,7 @@ def machines(text: Text) -> tuple[Machine, ...] | None:
     if BASE not in text.source:
         return ()
     try:
-        tree = ast.parse(text.source)
+        tree = syntax_tree(text.source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     found = []

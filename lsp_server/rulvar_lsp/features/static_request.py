@@ -12,6 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Protocol
 
+from rulvar_lint.core.syntax import syntax_tree
 from rulvar_lsp.text import Span, Text
 
 # options of `ctx.agent` that leave the first request as it is
@@ -46,7 +47,7 @@ def static_request(source: str, constants: Strings) -> StaticRequest | None:
     `constants` are the module's strings by name.
     """
     try:
-        node = ast.parse(f"({source}\n)", mode="eval").body
+        node = syntax_tree(f"({source}\n)", "eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if not isinstance(node, ast.Call) or len(node.args) > 1:
@@ -138,7 +139,7 @@ def _expression(source: str, start: int) -> ast.expr | None:
         stop = source.find("\n", end)
         end = len(source) if stop < 0 else stop + 1
         try:
-            return ast.parse(source[start:end].strip(), mode="eval").body
+            return syntax_tree(source[start:end].strip(), "eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             if end == len(source):
                 break

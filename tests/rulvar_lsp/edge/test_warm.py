@@ -8,10 +8,11 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rulvar_lsp.edge.warm import WarmRunner, WarmRunners
+from rulvar_lsp.edge.warm import WarmProcess, WarmRunner, WarmRunners
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="warm runners are for Linux")
 
@@ -91,6 +92,26 @@ async def test_an_interpreter_that_does_not_start_gives_no_run(tmp_path: Path) -
     warm = WarmRunner("/bin/false", str(tmp_path), os.environ)
     assert await warm.start_run([], str(tmp_path / "o")) is None
     await warm.close()
+
+
+async def test_processes_that_failed_are_gone_when_the_runner_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[WarmProcess] = []
+    start = WarmProcess.start
+
+    async def counted(*args: Any) -> WarmProcess:
+        started.append(await start(*args))
+        return started[-1]
+
+    monkeypatch.setattr(WarmProcess, "start", counted)
+    mute = tmp_path / "python"
+    mute.write_text("#!/bin/sh\nexec sleep 60 >&-\n")
+    mute.chmod(0o755)
+    warm = WarmRunner(str(mute), str(tmp_path), os.environ)
+    assert await warm.start_run([], str(tmp_path / "o")) is None
+    await warm.close()
+    assert [process.is_alive for process in started] == [False, False]
 
 
 async def test_a_busy_runner_is_not_given_twice_and_few_are_kept(tmp_path: Path) -> None:
