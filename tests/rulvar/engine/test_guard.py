@@ -324,7 +324,7 @@ async def test_a_task_factory_of_the_workflow_or_its_host_makes_the_tasks() -> N
             found = await warnings_of(body, args=args)
             assert "stamp" in made
             assert loop.get_task_factory() is factory
-            assert codes(found) == (["RLV101"] if args == "finds one" or sys.version_info >= (3, 12) else [])
+            assert codes(found) == (["RLV101"] if args == "finds one" else [])
     finally:
         loop.set_task_factory(None)
 
