@@ -96,7 +96,7 @@ def check_row(row: Any) -> None:
         raise WrongField(
             "adapterId", "this is another header: put cassettes together with rulvar cassette merge"
         )
-    for name in ("adapterId", "model", "requestHash"):
+    for name in ("adapterId", "requestHash", "model"):
         _expect_text(row, "", name, nonempty=True)
     if "provider" in row:
         _expect_text(row, "", "provider")
@@ -244,12 +244,12 @@ def _check_finish(event: dict[str, Any], path: str) -> None:
     _expect(finish.get("reason") in _REASONS, finish, f"{path}.finish", "reason", ", ".join(_REASONS))
     if finish["reason"] == "refusal":
         _check_refusal(finish.get("refusal", _MISSING), f"{path}.finish.refusal")
+    if "providerMetadata" in event:
+        _expect_object(event, path, "providerMetadata")
     _expect_object(event, path, "usage")
     violations = usage_violations(event["usage"])
     if violations:
         raise WrongField(f"{path}.usage", f"breaks the rules of token counts at {', '.join(violations)}")
-    if "providerMetadata" in event:
-        _expect_object(event, path, "providerMetadata")
 
 
 def _check_refusal(refusal: Any, path: str) -> None:
