@@ -140,7 +140,7 @@ def _find_anchor(node: Any, name: str) -> Any:
         if isinstance(here, Mapping):
             if here.get("$anchor") == name:
                 return here
-            pending.extend(reversed(here.values()))
+            pending.extend([*here.values()][::-1])
         elif isinstance(here, (list, tuple)):
             pending.extend(reversed(here))
     return None
