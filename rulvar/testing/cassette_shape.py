@@ -15,7 +15,7 @@ import msgspec
 from rulvar.contracts.canonical import MAX_SAFE_INTEGER
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.redaction import default_redact
-from rulvar.contracts.stream import ChatEvent
+from rulvar.contracts.stream import ChatEvent, FinishInfo
 from rulvar.contracts.usage import is_token_count, usage_violations
 
 __all__ = [
@@ -137,17 +137,21 @@ def check_caps(caps: dict[str, Any]) -> None:
 def event_from_wire(event: dict[str, Any]) -> ChatEvent:
     """Build a chat event from its checked JSON object; parts that no rule checks are dropped when unfit."""
     wire = dict(event)
-    if "usage" in wire:
+    kind = wire["type"]
+    if kind in ("usage", "finish"):
         usage = with_integers(wire["usage"])
         wire["usage"] = {k: v for k, v in usage.items() if k not in _SPLIT or is_token_count(v)}
-    finish = wire.get("finish")
-    if isinstance(finish, dict) and finish.get("reason") != "refusal" and "refusal" in finish:
-        wire["finish"] = {"reason": finish["reason"]}
-    error = wire.get("error")
-    if isinstance(error, dict) and not isinstance(error.get("data", {}), dict):
-        wire["error"] = {key: item for key, item in error.items() if key != "data"}
-    if not isinstance(wire.get("providerMetadata", {}), dict):
-        del wire["providerMetadata"]
+    if kind == "finish" and wire["finish"]["reason"] != "refusal":
+        try:
+            msgspec.convert(wire["finish"], FinishInfo)
+        except msgspec.ValidationError:
+            wire["finish"] = {"reason": wire["finish"]["reason"]}
+    if kind == "error":
+        error = wire["error"]
+        if not isinstance(error.get("data", {}), dict):
+            wire["error"] = {key: item for key, item in error.items() if key != "data"}
+        if not isinstance(wire.get("providerMetadata", {}), dict):
+            del wire["providerMetadata"]
     built: ChatEvent = msgspec.convert(wire, ChatEvent)
     return built
 
