@@ -44,14 +44,14 @@ _PRICES = ("inputUsdPerMTok", "outputUsdPerMTok")
 _OPTIONAL_PRICES = ("cacheReadUsdPerMTok", "cacheWriteUsdPerMTok", "cacheWrite1hUsdPerMTok")
 _ISO_DATE = re.compile(
     r"(?:\d{4}|[+-]\d{6})(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?)?"
-    r"(?:[T ](?:[01]\d|2[0-4]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,12})?)?"
+    r"(?:[T ](?:24:00(?::00(?:[.,]0{1,12})?)?|(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,12})?)?)"
     r"(?: ?Z|[+-](?:[01]\d|2[0-3]):?[0-5]\d)?)?",
     re.ASCII | re.IGNORECASE,
 )
 _MAIL_DATE = re.compile(
     r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? )?(?:0?[1-9]|[12]\d|3[01])[ -]"
     r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[ -]\d{2,4}"
-    r"(?: (?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?: (?:[A-Z]{1,4}|[+-]\d{4}))?)?",
+    r"(?: (?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?: (?:[A-Z]{1,4}|[+-]\d{4}))?(?: \([^()]{0,40}\))?)?",
     re.ASCII | re.IGNORECASE,
 )
 _MISSING = object()

@@ -256,3 +256,24 @@ def test_a_refusal_beside_another_reason_is_served_when_it_is_one(refusal: Any) 
     cassette = parse_cassette("t.jsonl", tape({**ROW, "events": [finish]}))
     for event in (cassette.rows[0].events[0], cassette.events(0)[0]):
         assert event.to_wire()["finish"].get("refusal") == (refusal if isinstance(refusal, dict) else None)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "reads"),
+    [
+        ("2026-05-06T24:00:00Z", True),
+        ("2026-05-06T24:00", True),
+        ("2026-05-06T24:00:01Z", False),
+        ("2026-05-06T24:30:00Z", False),
+        ("Wed, 06 May 2026 07:08:09 +0000 (UTC)", True),
+        ("6 May 2026 07:08 +0200", True),
+        ("06 May 2026 07:08:09 +0000 (UTC", False),
+    ],
+)
+def test_the_day_of_a_recording_is_a_date_that_exists(recorded: str, reads: bool) -> None:
+    header = json.dumps({**json.loads(HEADER), "recordedAt": recorded})
+    if reads:
+        assert parse_cassette("t.jsonl", tape(header=header)).header.recorded_at == recorded
+        return
+    with pytest.raises(ConfigError, match="recordedAt"):
+        parse_cassette("t.jsonl", tape(header=header))
