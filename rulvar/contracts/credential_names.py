@@ -21,12 +21,17 @@ _SEPARATOR = re.compile(
     r"(?P<quote>\\*(?:\"\"\"|'''|[\"'`])|%2[27])?"
 )
 _TOKEN = re.compile(rf"(?:(?!{WHITE_SPACE})[^\"',}}\\]|\\(?![\"']))+")
+_WIDE_TOKEN = re.compile(
+    rf"(?:(?!{WHITE_SPACE})[^\"',}}\\]|\\(?![\"'])|}}(?=[.>:!?)\]}}]{{0,8}}[^\"',;.>:!?)\]}}\\\s]))+"
+)  # a closing brace amid a value is part of it
 _SCHEME_TOKEN = re.compile(r"bearer\b", re.ASCII | re.IGNORECASE)
 _NEXT_TOKEN = re.compile(rf"{WHITE_SPACE}+((?:(?!{WHITE_SPACE})[^\"',}}\\])+)")
 _PARAMETER = r"[A-Za-z][\w-]*=(?:\\*\"[^\"\n]*\"|[^\s,\"']+)"
 _PARAMETERS = re.compile(rf"[\t ,]*{_PARAMETER}(?:[\t ]*,[\t ]*{_PARAMETER})*", re.ASCII)
 _LONE = re.compile(rf"{WHITE_SPACE}*(?:\Z|[\"',}}\n])")
 _SETTING_LINE = re.compile(r"[\s\"'{-]*[\w.-]+\\*[\"']?\s*:\s*\Z", re.ASCII)
+_ALWAYS_SECRET = frozenset({"authorization", "api-key"})
+"""Kinds whose values are never taken for words that stand for a credential."""
 _LITERALS = frozenset({"true", "false", "null", "none", "undefined", "nil", "string", "..."})
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -53,6 +58,7 @@ _GLUED = ("apikey", "authtoken", "accesstoken", "refreshtoken", "apitoken", "sec
 _NAME_TRIGGERS = ("authorization", "key", "token", "secret", "passw", "passphrase", "pwd", "credential")
 _IDENTIFIER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _LONGEST_NAME = 80
+_LONGEST_JOINT = 8
 
 
 def find_named_values(text: str, lower: str) -> Iterator[Secret]:
@@ -92,7 +98,10 @@ def mask_spans(kind: NameKind, text: str, start: int, end: int) -> Iterator[tupl
         if after and after.group(1) != MASK and not PROSE.match(after.group(1)):
             yield after.span(1)
         return
-    if MASK in value and kind != "password":
+    if MASK in value and kind != "password" and not _continues_mask(kind, value):
+        head = value.partition(MASK)[0].split(None, 1)[:1]
+        if kind in _ALWAYS_SECRET and head and value.startswith(head[0]) and not PROSE.match(head[0]):
+            yield start, start + len(head[0])
         return
     if kind == "generic" and not _looks_secret(value):
         return
@@ -112,7 +121,7 @@ def _keyed_kind(last: str, head: str) -> NameKind | None:
 def _named_values(text: str) -> Iterator[Secret]:
     done = 0
     for match in _NAME_END.finditer(text):
-        if match.start() < done:
+        if match.start() < done and not _ends_value(text, match.end(), done):
             continue
         name = _identifier_before(text, match.start(), match.end())
         kind = name_kind(name)
@@ -132,6 +141,11 @@ def _named_values(text: str) -> Iterator[Secret]:
         for start, end in _values_after(text, name, kind, separator):
             yield Secret(start, end, f"{kind}-value")
             done = end
+
+
+def _ends_value(text: str, end: int, value_end: int) -> bool:
+    """Whether a name is the last of a masked value, so that it has a value of its own behind it."""
+    return value_end - end <= _LONGEST_JOINT and not text[end:value_end].strip("\\\"'`:=> ")
 
 
 def _element_text(text: str, start: int, end: int) -> tuple[int, int] | None:
@@ -163,8 +177,11 @@ def _values_after(
         if close >= 0:
             yield from mask_spans(kind, text, start, close)
             return
-    token = _TOKEN.match(text, start)
-    if token is None or token.group().startswith(MASK):
+    token = (_WIDE_TOKEN if kind in _ALWAYS_SECRET else _TOKEN).match(text, start)
+    if token is None or (token.group().startswith(MASK) and not _continues_mask(kind, token.group())):
+        return
+    if kind != "authorization" and token.group().lower() == "bearer":
+        yield from _header_value(text, token)
         return
     if strong is None:
         # behind white space; behind a quote (the last of %22 and %27 is a digit) when it looks like one
@@ -212,6 +229,14 @@ def _header_value(text: str, token: re.Match[str]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
+def _continues_mask(kind: NameKind, value: str) -> bool:
+    """Whether more of a value follows right behind the mask that it starts with."""
+    if kind not in _ALWAYS_SECRET or not value.startswith(MASK):
+        return False
+    rest = value[len(MASK) :]
+    return rest[:1].strip() != "" and any(character.isalnum() for character in rest.split(None, 1)[0])
+
+
 def _reads_on(word: str) -> bool:
     """Whether a word behind a name is prose ("the authorization was granted"), not its value."""
     return PROSE.match(word) is not None and name_kind(word) is None
@@ -219,7 +244,7 @@ def _reads_on(word: str) -> bool:
 
 def _is_placeholder(kind: NameKind, value: str) -> bool:
     """Whether a value stands for a credential without being one; values of API keys never do."""
-    if kind in ("authorization", "api-key"):
+    if kind in _ALWAYS_SECRET:
         return False
     if (
         value.lower() in _LITERALS

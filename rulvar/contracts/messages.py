@@ -177,8 +177,8 @@ class ChatRequest(Wire, frozen=True, kw_only=True):
 
     @property
     def prompt(self) -> str:
-        """The text of the last user message, ``""`` when there is none."""
+        """The text of the last user message, one part per line; ``""`` when there is none."""
         for message in reversed(self.messages):
             if message.role == "user":
-                return "".join(part.text for part in message.parts if type(part) is TextPart)
+                return "\n".join(part.text for part in message.parts if type(part) is TextPart)
         return ""

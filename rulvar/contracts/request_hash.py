@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rulvar.contracts.canonical import NeedsExactEncoder, hash_canonical, normal_json, sha256_hex
+from rulvar.contracts.canonical import MAX_DEPTH, NeedsExactEncoder, hash_canonical, normal_json, sha256_hex
 from rulvar.contracts.messages import (
     ChatRequest,
     ImagePart,
@@ -17,12 +17,13 @@ from rulvar.contracts.messages import (
     ToolCallPart,
     ToolResultPart,
 )
-from rulvar.errors import ConfigError
+from rulvar.errors import ConfigError, NonSerializableValueError
 
 __all__ = ["TELEMETRY_NAMESPACE", "former_request_hash", "hashed_request", "plain_request", "request_hash"]
 
 TELEMETRY_NAMESPACE = "rulvar"
 """Namespace of ``providerOptions`` that carries telemetry and never changes a hash."""
+_BYTES = (bytes, bytearray, memoryview)
 
 
 def request_hash(request: ChatRequest | Mapping[str, Any]) -> str:
@@ -107,7 +108,11 @@ def plain_request(request: ChatRequest | Mapping[str, Any]) -> dict[str, Any]:
 def hashed_request(request: ChatRequest | Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a request that its hash covers, as a plain JSON object."""
     if isinstance(request, ChatRequest):
-        wire: dict[str, Any] = msgspec.to_builtins(request, builtin_types=(bytes, bytearray, memoryview))
+        try:
+            wire: dict[str, Any] = msgspec.to_builtins(request, builtin_types=_BYTES)
+        except RecursionError:
+            problem = f"the request is nested deeper than {MAX_DEPTH} levels"
+            raise NonSerializableValueError(problem, data={"path": "$"}) from None
     else:
         wire = plain_request(request)
     wire.pop("cacheHint", None)

@@ -5,21 +5,38 @@ A partially trusted fixture is worse than none, so any violation refuses the who
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from types import MappingProxyType
 
 from rulvar.contracts.canonical import MAX_SAFE_INTEGER
+from rulvar.contracts.ports.provider import Adapter
 from rulvar.errors import ConfigError
 from rulvar.kernel.keys import CURRENT_HASH_VERSION, SUPPORTED_HASH_VERSIONS
 from rulvar.testing.cassette import Cassette
+from rulvar.testing.cassette_lines import Declaration
 
-__all__ = ["LAST_OCCURRENCE", "check_appendable", "check_replayable", "ordered_group", "refuse_ceiling"]
+__all__ = [
+    "LAST_OCCURRENCE",
+    "check_appendable",
+    "check_live_declarations",
+    "check_numbering",
+    "check_replayable",
+    "ordered_group",
+    "refuse_ceiling",
+]
 
 LAST_OCCURRENCE = MAX_SAFE_INTEGER
 """The last number that the calls of one request can be given."""
+_DECLARED = {"provider": "provider", "usageSemantics": "usage_semantics"}
+_NOBODY: Mapping[str, Adapter] = MappingProxyType({})
 
 
-def check_replayable(cassette: Cassette) -> None:
+def check_replayable(cassette: Cassette, live: Mapping[str, Adapter] = _NOBODY) -> None:
     """Check the rules of serving: version window, terminals, numbering, one declaration per adapter.
+
+    Args:
+        live: the adapters, by id, that calls are passed through to; they declare what their rows do.
 
     Raises:
         ConfigError: names the cassette, the adapter and the rows.
@@ -43,8 +60,21 @@ def check_replayable(cassette: Cassette) -> None:
             field="events",
         )
     check_numbering(cassette)
-    _check_caps_agree(cassette)
-    _check_declarations_agree(cassette)
+    for adapter_id in cassette.groups:
+        _check_adapter_agrees(cassette, adapter_id, live.get(adapter_id))
+
+
+def check_live_declarations(cassette: Cassette, live: Mapping[str, Adapter]) -> None:
+    """Check that the adapters which calls are passed through to, by id, declare what their rows do.
+
+    Raises:
+        ConfigError: names the cassette, the adapter and the field.
+    """
+    for adapter_id, group in cassette.groups.items():
+        if adapter_id in live:
+            rows = next(iter(group.values()))
+            first = cassette.declared[rows if isinstance(rows, int) else rows[0]]
+            _check_live_declares(cassette, cassette.declarations[first], live[adapter_id])
 
 
 def check_appendable(cassette: Cassette) -> None:
@@ -61,9 +91,11 @@ def check_appendable(cassette: Cassette) -> None:
             "record to a new file",
         )
     check_numbering(cassette)
-    for index, occurrence in enumerate(cassette.occurrences):
-        if occurrence >= LAST_OCCURRENCE:
-            raise refuse_ceiling(cassette.path, cassette.declarations[cassette.declared[index]].adapter_id)
+    for adapter_id, group in cassette.groups.items():
+        for rows in group.values():
+            numbers = [cassette.occurrences[row] for row in ((rows,) if isinstance(rows, int) else rows)]
+            if max(numbers) >= LAST_OCCURRENCE:
+                raise refuse_ceiling(cassette.path, adapter_id)
 
 
 def check_numbering(cassette: Cassette) -> None:
@@ -72,10 +104,9 @@ def check_numbering(cassette: Cassette) -> None:
         numbers = [cassette.occurrences[row] for row in rows]
         if min(numbers) < 0 or len(set(numbers)) == len(numbers):
             continue
-        first: dict[int, int] = {}
-        for row, number in zip(rows, numbers, strict=True):
-            other = first.setdefault(number, row)
-            if other != row:
+        ordered = sorted(zip(numbers, rows, strict=True))
+        for (left, other), (number, row) in pairwise(ordered):
+            if left == number:
                 raise _refused(
                     cassette,
                     f'adapter "{adapter_id}", requestHash {request_hash}: occurrence {number} stands twice '
@@ -112,47 +143,78 @@ def _repeated(cassette: Cassette) -> Iterator[tuple[str, str, list[int]]]:
                 yield adapter_id, request_hash, rows
 
 
-def _check_caps_agree(cassette: Cassette) -> None:
-    first: dict[tuple[str, str], int] = {}
-    for index, declaration in enumerate(cassette.declarations):
-        key = (declaration.adapter_id, declaration.model)
-        other = first.setdefault(key, index)
-        if cassette.declarations[other].caps_json != declaration.caps_json:
+def _check_adapter_agrees(cassette: Cassette, adapter_id: str, live: Adapter | None) -> None:
+    kinds = _first_declared(cassette, adapter_id)
+    if len(kinds) > 1:
+        _check_caps_agree(cassette, kinds)
+        for field in _DECLARED:
+            _check_declarations_agree(cassette, kinds, field)
+    if live is not None:
+        _check_live_declares(cassette, kinds[0][0], live)
+
+
+def _first_declared(cassette: Cassette, adapter_id: str) -> list[tuple[Declaration, int]]:
+    """Return what an adapter declares, each with its first row.
+
+    Rows are taken request by request, and those of a request in the order in which they are served.
+    """
+    count = sum(declaration.adapter_id == adapter_id for declaration in cassette.declarations)
+    first: dict[int, int] = {}
+    for rows in cassette.groups[adapter_id].values():
+        for row in (rows,) if isinstance(rows, int) else ordered_group(cassette, rows):
+            first.setdefault(cassette.declared[row], row)
+        if len(first) == count:
+            break
+    return [(cassette.declarations[index], row) for index, row in first.items()]
+
+
+def _check_caps_agree(cassette: Cassette, kinds: list[tuple[Declaration, int]]) -> None:
+    first: dict[str, tuple[Declaration, int]] = {}
+    for declaration, row in kinds:
+        other, other_row = first.setdefault(declaration.model, (declaration, row))
+        if other.caps_json != declaration.caps_json:
             raise _refused(
                 cassette,
-                f'adapter "{key[0]}": the caps of model "{key[1]}" differ between '
-                f"line {_line(cassette, other)} and line {_line(cassette, index)}; a replay adapter reports one; "
+                f'adapter "{declaration.adapter_id}": the caps of model "{declaration.model}" differ between '
+                f"line {cassette.lines[other_row]} and line {cassette.lines[row]}; a replay adapter reports one; "
                 "record it again",
-                line=_line(cassette, index),
+                line=cassette.lines[row],
                 field="caps",
             )
 
 
-def _check_declarations_agree(cassette: Cassette) -> None:
-    for attribute, field in (("provider", "provider"), ("usage_semantics", "usageSemantics")):
-        first: dict[str, int] = {}
-        for index, declaration in enumerate(cassette.declarations):
-            other = first.setdefault(declaration.adapter_id, index)
-            left = getattr(cassette.declarations[other], attribute)
-            right = getattr(declaration, attribute)
-            if left != right:
-                raise _refused(
-                    cassette,
-                    f'adapter "{declaration.adapter_id}": {field} is {show_declared(left)} at '
-                    f"line {_line(cassette, other)} and {show_declared(right)} at line {_line(cassette, index)}; "
-                    "an adapter declares one; record it again",
-                    line=_line(cassette, index),
-                    field=field,
-                )
+def _check_declarations_agree(cassette: Cassette, kinds: list[tuple[Declaration, int]], field: str) -> None:
+    first, first_row = kinds[0]
+    left = getattr(first, _DECLARED[field])
+    for declaration, row in kinds:
+        right = getattr(declaration, _DECLARED[field])
+        if left != right:
+            raise _refused(
+                cassette,
+                f'adapter "{first.adapter_id}": {field} is {_show(left)} at '
+                f"line {cassette.lines[first_row]} and {_show(right)} at line {cassette.lines[row]}; "
+                "an adapter declares one; record it again",
+                line=cassette.lines[row],
+                field=field,
+            )
 
 
-def show_declared(value: str | None) -> str:
+def _check_live_declares(cassette: Cassette, declaration: Declaration, live: Adapter) -> None:
+    for field, attribute in _DECLARED.items():
+        recorded = getattr(declaration, attribute)
+        declared = getattr(live, attribute, None)
+        if recorded != declared:
+            raise ConfigError(
+                f'{cassette.path}: adapter "{live.id}": {field} is {_show(recorded)} in the cassette and '
+                f"{_show(declared)} in the live adapter; a call served live would be journaled under the wrong "
+                "declaration; record the cassette again",
+                data={"cassette": cassette.path, "adapterId": live.id, "field": field},
+            )
+
+
+def _show(value: str | None) -> str:
     """Return a declaration as messages show it; absent is a value of its own."""
     return "absent" if value is None else f'"{value}"'
-
-
-def _line(cassette: Cassette, declaration: int) -> int:
-    return cassette.lines[cassette.declared.index(declaration)]
 
 
 def _why_twice(cassette: Cassette, first: int, second: int) -> str:

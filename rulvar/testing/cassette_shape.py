@@ -15,7 +15,7 @@ import msgspec
 from rulvar.contracts.canonical import MAX_SAFE_INTEGER
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.redaction import default_redact
-from rulvar.contracts.stream import ChatEvent
+from rulvar.contracts.stream import ChatEvent, FinishInfo
 from rulvar.contracts.usage import is_token_count, usage_violations
 
 __all__ = [
@@ -44,14 +44,14 @@ _PRICES = ("inputUsdPerMTok", "outputUsdPerMTok")
 _OPTIONAL_PRICES = ("cacheReadUsdPerMTok", "cacheWriteUsdPerMTok", "cacheWrite1hUsdPerMTok")
 _ISO_DATE = re.compile(
     r"(?:\d{4}|[+-]\d{6})(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?)?"
-    r"(?:[T ](?:[01]\d|2[0-4]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,12})?)?"
+    r"(?:[T ](?:24:00(?::00(?:[.,]0{1,12})?)?|(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,12})?)?)"
     r"(?: ?Z|[+-](?:[01]\d|2[0-3]):?[0-5]\d)?)?",
     re.ASCII | re.IGNORECASE,
 )
 _MAIL_DATE = re.compile(
     r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? )?(?:0?[1-9]|[12]\d|3[01])[ -]"
     r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[ -]\d{2,4}"
-    r"(?: (?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?: (?:[A-Z]{1,4}|[+-]\d{4}))?)?",
+    r"(?: (?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?: (?:[A-Z]{1,4}|[+-]\d{4}))?(?: \([^()]{0,40}\))?)?",
     re.ASCII | re.IGNORECASE,
 )
 _MISSING = object()
@@ -96,7 +96,7 @@ def check_row(row: Any) -> None:
         raise WrongField(
             "adapterId", "this is another header: put cassettes together with rulvar cassette merge"
         )
-    for name in ("adapterId", "model", "requestHash"):
+    for name in ("adapterId", "requestHash", "model"):
         _expect_text(row, "", name, nonempty=True)
     if "provider" in row:
         _expect_text(row, "", "provider")
@@ -137,17 +137,21 @@ def check_caps(caps: dict[str, Any]) -> None:
 def event_from_wire(event: dict[str, Any]) -> ChatEvent:
     """Build a chat event from its checked JSON object; parts that no rule checks are dropped when unfit."""
     wire = dict(event)
-    if "usage" in wire:
+    kind = wire["type"]
+    if kind in ("usage", "finish"):
         usage = with_integers(wire["usage"])
         wire["usage"] = {k: v for k, v in usage.items() if k not in _SPLIT or is_token_count(v)}
-    finish = wire.get("finish")
-    if isinstance(finish, dict) and finish.get("reason") != "refusal" and "refusal" in finish:
-        wire["finish"] = {"reason": finish["reason"]}
-    error = wire.get("error")
-    if isinstance(error, dict) and not isinstance(error.get("data", {}), dict):
-        wire["error"] = {key: item for key, item in error.items() if key != "data"}
-    if not isinstance(wire.get("providerMetadata", {}), dict):
-        del wire["providerMetadata"]
+    if kind == "finish" and wire["finish"]["reason"] != "refusal":
+        try:
+            msgspec.convert(wire["finish"], FinishInfo)
+        except msgspec.ValidationError:
+            wire["finish"] = {"reason": wire["finish"]["reason"]}
+    if kind == "error":
+        error = wire["error"]
+        if not isinstance(error.get("data", {}), dict):
+            wire["error"] = {key: item for key, item in error.items() if key != "data"}
+        if not isinstance(wire.get("providerMetadata", {}), dict):
+            del wire["providerMetadata"]
     built: ChatEvent = msgspec.convert(wire, ChatEvent)
     return built
 
@@ -244,12 +248,12 @@ def _check_finish(event: dict[str, Any], path: str) -> None:
     _expect(finish.get("reason") in _REASONS, finish, f"{path}.finish", "reason", ", ".join(_REASONS))
     if finish["reason"] == "refusal":
         _check_refusal(finish.get("refusal", _MISSING), f"{path}.finish.refusal")
+    if "providerMetadata" in event:
+        _expect_object(event, path, "providerMetadata")
     _expect_object(event, path, "usage")
     violations = usage_violations(event["usage"])
     if violations:
         raise WrongField(f"{path}.usage", f"breaks the rules of token counts at {', '.join(violations)}")
-    if "providerMetadata" in event:
-        _expect_object(event, path, "providerMetadata")
 
 
 def _check_refusal(refusal: Any, path: str) -> None:

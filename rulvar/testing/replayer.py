@@ -21,7 +21,7 @@ from rulvar.contracts.request_hash import former_request_hash, request_hash
 from rulvar.contracts.stream import ChatEvent
 from rulvar.errors import ConfigError, VcrMissError
 from rulvar.testing.cassette import Cassette, read_cassette
-from rulvar.testing.cassette_rules import check_replayable, ordered_group, show_declared
+from rulvar.testing.cassette_rules import check_live_declarations, check_replayable, ordered_group
 from rulvar.testing.wrapped import check_adapters, start_stream
 
 if TYPE_CHECKING:
@@ -63,17 +63,18 @@ def replay(
         )
     if on_miss not in ("throw", "passthrough"):
         raise ConfigError(f'on_miss: expected "throw" or "passthrough", got {on_miss!r}')
+    live = list(check_adapters(adapters, "replay"))
     recorded = read_cassette(cassette)
-    check_replayable(recorded)
-    return serve(Tape(recorded), on_miss, adapters)
+    check_replayable(recorded, {adapter.id: adapter for adapter in live} if on_miss == "passthrough" else {})
+    return serve(Tape(recorded), on_miss, live)
 
 
 def serve(tape: Tape, on_miss: OnMiss, adapters: Iterable[Adapter] = ()) -> ReplayAdapters:
-    """Build adapters that serve a tape from where it stands; see :func:`replay`."""
+    """Build adapters that serve a checked tape from where it stands; see :func:`replay`."""
     live = {adapter.id: adapter for adapter in check_adapters(adapters, "replay")}
     recorded = tape.cassette
     if on_miss == "passthrough":
-        _check_live_declarations(recorded, live)
+        check_live_declarations(recorded, live)
     ids = [*recorded.groups, *(adapter_id for adapter_id in live if adapter_id not in recorded.groups)]
     return ReplayAdapters(
         tape, [ReplayAdapter(tape, adapter_id, on_miss, live.get(adapter_id)) for adapter_id in ids]
@@ -362,20 +363,3 @@ class MissStream:
     async def aclose(self) -> None:
         """End the stream."""
         self._over = True
-
-
-def _check_live_declarations(cassette: Cassette, live: Mapping[str, Adapter]) -> None:
-    for declaration in cassette.declarations:
-        adapter = live.get(declaration.adapter_id)
-        if adapter is None:
-            continue
-        for attribute, field in (("provider", "provider"), ("usage_semantics", "usageSemantics")):
-            recorded = getattr(declaration, attribute)
-            declared = getattr(adapter, attribute, None)
-            if recorded != declared:
-                raise ConfigError(
-                    f'{cassette.path}: adapter "{adapter.id}": {field} is {show_declared(recorded)} in the '
-                    f"cassette and {show_declared(declared)} in the live adapter; a call served live would "
-                    "be journaled under the wrong declaration; record the cassette again",
-                    data={"cassette": cassette.path, "adapterId": adapter.id, "field": field},
-                )

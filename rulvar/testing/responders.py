@@ -267,7 +267,7 @@ def _compiled(pattern: Any) -> re.Pattern[str] | None:
     """Compile a pattern; one that is no regular expression matches by name only."""
     try:
         return re.compile(pattern)
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         return None
 
 

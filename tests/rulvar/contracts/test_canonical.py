@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rulvar.contracts.canonical import _write, canonical_json, decode_json
 from rulvar.contracts.messages import ChatRequest, Msg, TextPart, ToolCallPart, ToolContract, ToolResultPart
 from rulvar.contracts.request_hash import hashed_request, request_hash
+from rulvar.errors import NonSerializableValueError
 
 NUMBERS = (
     st.integers(-(2**70), 2**70)
@@ -65,3 +67,12 @@ REQUESTS = st.builds(
 def test_a_typed_request_hashes_like_its_json_object(request_: ChatRequest) -> None:
     assert request_hash(request_) == request_hash(hashed_request(request_))
     assert request_hash(request_) == request_hash(request_.to_wire())
+
+
+@pytest.mark.parametrize("levels", [500, 3000])
+def test_a_request_that_is_nested_too_deeply_is_refused(levels: int) -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"not": schema}
+    with pytest.raises(NonSerializableValueError, match="deeper than 400 levels"):
+        request_hash(ChatRequest(model="m", messages=(), schema=schema))

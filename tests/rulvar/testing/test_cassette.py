@@ -230,3 +230,50 @@ def test_a_path_that_is_none_is_refused(path: Any) -> None:
     for call in (read_cassette, lambda given: replay(cassette=given)):
         with pytest.raises(ConfigError, match=r"cassette=.*: expected the path of a file"):
             call(path)
+
+
+@pytest.mark.parametrize("kind", ["text-delta", "tool-call-start", "tool-call-end", "error", "usage"])
+def test_an_unknown_field_of_an_event_may_have_the_name_of_another_events_field(kind: str) -> None:
+    known: dict[str, Any] = {
+        "text-delta": {"text": "x"},
+        "tool-call-start": {"id": "1", "name": "t"},
+        "tool-call-end": {"id": "1", "args": None},
+        "error": {"error": {"code": "c", "message": "", "retryable": False}},
+        "usage": {"usage": {"inputTokens": 1}},
+    }
+    event = {"type": kind, **known[kind]}
+    strange = {"usage": 5, "finish": [1], "error": "no", "text": 7, "args": 1, "refusal": 2, **event}
+    lone = {"type": "reasoning-delta", "text": "\ud800"}  # the exact way is taken for its sake
+    for events in ([strange], [strange, lone]):
+        cassette = parse_cassette("t.jsonl", tape({**ROW, "events": events}))
+        assert cassette.rows[0].events[0].to_wire() == cassette.events(0)[0].to_wire()
+        assert cassette.events(0)[0].to_wire() == event
+
+
+@pytest.mark.parametrize("refusal", [{"provider": "p"}, "odd"])
+def test_a_refusal_beside_another_reason_is_served_when_it_is_one(refusal: Any) -> None:
+    finish = {**ROW["events"][-1], "finish": {"reason": "stop", "refusal": refusal}}
+    cassette = parse_cassette("t.jsonl", tape({**ROW, "events": [finish]}))
+    for event in (cassette.rows[0].events[0], cassette.events(0)[0]):
+        assert event.to_wire()["finish"].get("refusal") == (refusal if isinstance(refusal, dict) else None)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "reads"),
+    [
+        ("2026-05-06T24:00:00Z", True),
+        ("2026-05-06T24:00", True),
+        ("2026-05-06T24:00:01Z", False),
+        ("2026-05-06T24:30:00Z", False),
+        ("Wed, 06 May 2026 07:08:09 +0000 (UTC)", True),
+        ("6 May 2026 07:08 +0200", True),
+        ("06 May 2026 07:08:09 +0000 (UTC", False),
+    ],
+)
+def test_the_day_of_a_recording_is_a_date_that_exists(recorded: str, reads: bool) -> None:
+    header = json.dumps({**json.loads(HEADER), "recordedAt": recorded})
+    if reads:
+        assert parse_cassette("t.jsonl", tape(header=header)).header.recorded_at == recorded
+        return
+    with pytest.raises(ConfigError, match="recordedAt"):
+        parse_cassette("t.jsonl", tape(header=header))

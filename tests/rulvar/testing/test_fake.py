@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rulvar import Ctx, define_workflow
-from rulvar.contracts.messages import ChatRequest, Msg, ToolChoice
+from rulvar.contracts.messages import ChatRequest, ImagePart, Msg, TextPart, ToolChoice
 from rulvar.contracts.ports.provider import Adapter, served_by
 from rulvar.contracts.stream import Finish, StreamError, TextDelta, ToolCallEnd, ToolCallStart, WireError
 from rulvar.errors import ConfigError, FakeResponderError
@@ -53,6 +53,22 @@ async def test_text_is_answered_with_estimated_usage(kit: Any) -> None:
 async def test_usage_counts_utf16_units(kit: Any, text: str, tokens: int) -> None:
     events = await kit.drain(FakeAdapter(agents={"*": text}).stream(kit.ask("x")))
     assert events[-1].usage.output_tokens == tokens
+
+
+async def test_the_prompt_is_the_last_user_message_with_a_line_per_text(kit: Any) -> None:
+    texts = (TextPart(text="abcd"), ImagePart(media_type="image/png", data=""), TextPart(text="efgh"))
+    messages = (Msg.text("user", "earlier"), Msg(role="user", parts=texts), Msg.text("assistant", "said"))
+    fake = FakeAdapter(agents={"d\ne": "over the lines"})
+    [_, finish] = await kit.drain(fake.stream(ChatRequest(model="m", messages=messages)))
+    assert fake.calls[0].prompt == "abcd\nefgh"
+    assert finish.usage.input_tokens == 3
+
+
+async def test_a_pattern_that_no_engine_can_compile_matches_by_name_only(kit: Any) -> None:
+    huge = "a{99999999999999}"
+    fake = FakeAdapter(agents={huge: "by name", "*": "fallback"})
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "a", label=huge)))) == "by name"
+    assert text_of(await kit.drain(fake.stream(tagged(kit, "a")))) == "fallback"
 
 
 async def test_patterns_match_by_name_then_by_prompt_in_declaration_order(kit: Any) -> None:
