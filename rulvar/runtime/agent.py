@@ -30,7 +30,7 @@ class AgentProfile:
         system: text of the system message.
         tools: what the agent may call.
         schema: shape of its answer.
-        limits, retry, fallback, est_cost: see ``ctx.agent``.
+        limits, retry, fallback, est_cost, isolation: see ``ctx.agent``.
         routing: role to model reference.
         compaction: when a long conversation is shortened; ``Compaction`` or ``{at, keep_turns}``. None is
             never.
@@ -48,6 +48,7 @@ class AgentProfile:
     routing: Mapping[str, Any] | None = None
     description: str | None = None
     compaction: Any = None
+    isolation: Any = None
 
     @classmethod
     def of(cls, name: str, profile: AgentProfile | Mapping[str, Any]) -> AgentProfile:

@@ -42,7 +42,7 @@ from rulvar.runtime.history import (
 from rulvar.runtime.host import LoopHost
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy, retry_delay_s
-from rulvar.runtime.router import ModelChoice
+from rulvar.runtime.router import ModelChoice, sent_options
 from rulvar.runtime.turn import Turn, take_turn
 
 __all__ = ["AgentLoop", "AgentTask"]
@@ -329,7 +329,7 @@ class AgentLoop:
         telemetry: dict[str, Any] = {"agentType": self.task.agent_type}
         if self.task.label is not None:
             telemetry["label"] = self.task.label
-        return {**self.task.choice.provider_options, "rulvar": telemetry}
+        return {**sent_options(self.task.choice, self._caps), "rulvar": telemetry}
 
     def _asks(self) -> tuple[tuple[ToolContract, ...], ToolChoice | None, Any]:
         """Return tools, tool choice and schema of the next request."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from rulvar.errors import ConfigError
 from rulvar.tools.tool import Risk, Tool
 
-__all__ = ["PRESETS", "Decision", "Permissions", "Rule", "ToolRequest", "Verdict"]
+__all__ = ["PRESETS", "Decision", "Permissions", "Rule", "ToolRequest", "Verdict", "read_only"]
 
 Verdict = Literal["allow", "ask", "deny"]
 _VERDICTS = get_args(Verdict)
@@ -174,6 +174,11 @@ class Permissions:
             allow=own.allow + base.allow,
             default=own.default if "default" in rules else base.default,
         )
+
+
+def read_only(permissions: Permissions) -> Permissions:
+    """Return permissions that also deny what writes and what destroys."""
+    return replace(permissions, deny=(*permissions.deny, Rule(risk="write"), Rule(risk="destructive")))
 
 
 def _rules(value: Any, where: str) -> tuple[Rule, ...]:

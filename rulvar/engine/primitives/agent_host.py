@@ -29,7 +29,7 @@ from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import decide
 from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, unknown_tool
-from rulvar.tools.permissions import Decision, ToolRequest
+from rulvar.tools.permissions import Decision, ToolRequest, read_only
 from rulvar.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ class AgentHost:
         self.checkpoint_ref: str | None = None
         self._conduct: Conduct | None = plan.options.conduct
         self._call = ConductedCall(run, place, opened, task, plan.toolset)
+        self._permissions = run.engine.permissions
+        if plan.identity["isolation"] == "readonly":
+            self._permissions = read_only(self._permissions)
 
     def resumed(self, state: LoopState) -> None:
         """Tell the agent's conduct that the call goes on at a checkpoint."""
@@ -181,7 +184,7 @@ class AgentHost:
             outcome, decision = unknown_tool(call.name), Decision("deny", "unknown")
         else:
             request = ToolRequest(tool, call.args, run.run_id, self._plan.agent_type)
-            decision = await decide(run.engine.permissions, request)
+            decision = await decide(self._permissions, request)
             problem = argument_problem(tool, call.args)
             if problem is not None:
                 outcome = problem
