@@ -31,7 +31,7 @@ class UsageLimits:
     max_output_tokens_per_turn: int | None = None
     max_idle_turns: int | None = None
     timeout_s: float | None = None
-    idle_timeout_s: float | None = 300
+    idle_timeout_s: float | None = 120
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -175,8 +175,10 @@ async def _journal_end(
     fields: dict[str, Any] = {}
     if status == "ok":
         fields["value"] = fragment(journal_form(end.output, "ctx.agent answer"))
-    elif status == "error" and end.error is not None:
+    elif end.error is not None and (status == "error" or end.is_kept):
         fields["error"] = end.error.to_wire()
+    if end.is_kept:
+        fields["memoizeOutcome"] = True
     fields["usage"] = state.usage.to_wire()
     if state.usage_approx:
         fields["usageApprox"] = True

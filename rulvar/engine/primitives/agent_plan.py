@@ -278,6 +278,7 @@ def agent_task(run: Run, plan: AgentPlan) -> AgentTask:
         compaction=Compaction.of(profile.compaction, f"profiles[{plan.agent_type!r}].compaction"),
         retry=RetryPolicy.of(retry, "ctx.agent retry") if retry is not None else run.engine.retry,
         media=options.media,
+        is_conducted=options.conduct is not None,
         schema_attempts=MAX_SCHEMA_ATTEMPTS if options.conduct is None else options.conduct.schema_attempts,
     )
 
