@@ -74,7 +74,9 @@ class AgentProfile:
         values["est_cost"] = check_usd(values.get("est_cost"), f"{where}.est_cost")
         check_layer(where, values.get("model"), values.get("effort"), values.get("routing"))
         if values.get("limits") is not None:
-            values["limits"] = UsageLimits.of(values["limits"], f"{where}.limits")
+            UsageLimits.of(
+                values["limits"], f"{where}.limits"
+            )  # kept as written: what it says stands over a run's
         if values.get("retry") is not None:
             values["retry"] = RetryPolicy.of(values["retry"], f"{where}.retry")
         values["compaction"] = Compaction.of(values.get("compaction"), f"{where}.compaction")

@@ -19,7 +19,7 @@ from rulvar.kernel.admission import check_usd
 from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, content_key
 from rulvar.runtime.agent import AgentProfile, AgentResult
 from rulvar.runtime.history import Compaction
-from rulvar.runtime.limits import UsageLimits
+from rulvar.runtime.limits import UsageLimits, merged_limits
 from rulvar.runtime.loop import MAX_SCHEMA_ATTEMPTS, AgentTask
 from rulvar.runtime.retry import RetryPolicy
 from rulvar.runtime.router import ModelChoice, RoutingLayer, choose_model
@@ -258,11 +258,8 @@ def fallback_trigger(result: AgentResult) -> str | None:
 
 def agent_task(run: Run, plan: AgentPlan) -> AgentTask:
     options, profile = plan.options, plan.profile
-    limits = (
-        run.request.limits if profile.limits is None else UsageLimits.of(profile.limits, "profile limits")
-    )
-    if options.limits is not None or limits is None:
-        limits = UsageLimits.of(options.limits, "ctx.agent limits")
+    for given, where in ((options.limits, "ctx.agent limits"), (profile.limits, "profile limits")):
+        UsageLimits.of(given, where)
     retry = options.retry if options.retry is not None else profile.retry
     return AgentTask(
         prompt=plan.prompt,
@@ -274,7 +271,7 @@ def agent_task(run: Run, plan: AgentPlan) -> AgentTask:
         tools=plan.toolset.contracts,
         schema=plan.schema,
         system=profile.system if options.system is None else options.system,
-        limits=limits,
+        limits=merged_limits(options.limits, profile.limits, run.request.limits),
         compaction=Compaction.of(profile.compaction, f"profiles[{plan.agent_type!r}].compaction"),
         retry=RetryPolicy.of(retry, "ctx.agent retry") if retry is not None else run.engine.retry,
         media=options.media,
