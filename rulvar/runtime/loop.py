@@ -29,7 +29,7 @@ from rulvar.contracts.schema import SchemaContract
 from rulvar.contracts.usage import add_usage
 from rulvar.errors import BudgetExhaustedError, ConfigError, ReplayDriftError, VcrMissError
 from rulvar.runtime import structured
-from rulvar.runtime.checkpoint import LoopState
+from rulvar.runtime.checkpoint import LoopState, unanswered_calls
 from rulvar.runtime.ends import (
     LoopEnd,
     cut_answer,
@@ -105,7 +105,9 @@ class AgentLoop:
 
     async def run(self) -> LoopEnd:
         """Take turns until the call ends."""
-        if (pending := self._unanswered_calls()) and (end := await self._take_up(pending)) is not None:
+        if (pending := unanswered_calls(self.state.messages)) and (
+            end := await self._take_up(pending)
+        ) is not None:
             return end
         while True:
             if self.state.turns >= self.task.limits.max_turns:
@@ -218,18 +220,6 @@ class AgentLoop:
         await self.host.checkpoint(self.state)
         return None
 
-    def _unanswered_calls(self) -> list[ToolCallPart]:
-        """Return the tool calls of a resumed state's last turn that have no result yet."""
-        messages = self.state.messages
-        answered: set[str] = set()
-        if messages[-1].role == "tool":
-            answered = {part.id for part in messages[-1].parts if isinstance(part, ToolResultPart)}
-        turn = messages[-2] if answered and len(messages) > 1 else messages[-1]
-        if turn.role != "assistant":
-            return []
-        calls = [part for part in turn.parts if isinstance(part, ToolCallPart)]
-        return [call for call in calls if call.id not in answered and call.name != structured.RESULT_TOOL]
-
     def _stuck(self) -> LoopEnd | None:
         """Return the end of a call whose last turns asked the same and were told the same."""
         bound = self.task.limits.max_idle_turns
@@ -257,7 +247,7 @@ class AgentLoop:
         turn = await self._exchange(request, "summarize")
         if turn.error is None and turn.text:
             state.messages[:] = parts.shortened(turn.text)
-            state.compactions.append({"turn": state.turns, "messages": len(parts.middle)})
+            state.compactions.append(state.turns)
             await self.host.checkpoint(state)
 
     async def _exchange(self, request: ChatRequest, role: str | None = None) -> Turn:

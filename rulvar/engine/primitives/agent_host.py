@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart
@@ -147,9 +146,9 @@ class AgentHost:
         self.checkpoint_ref = f"{run.run_id}/ckpt/{opened.seq}"
         if self._conduct is not None:
             state.notes = self._conduct.notes()
-        wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
+        blob = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
         try:
-            await run.transcript_store.put(self.checkpoint_ref, dump_wire(wire))
+            await run.transcript_store.put(self.checkpoint_ref, blob)
         except (StoreError, OSError) as error:
             # going on would spend what a resumed run could not build upon
             fatal = error if isinstance(error, StoreError) else store_error(run.run_id, error)
@@ -296,12 +295,11 @@ async def load_checkpoint(run: Run, claim: Claim) -> LoopState | None:
         return None
     ref = f"{run.run_id}/ckpt/{operation.first.seq}"
     data = await run.transcript_store.get(ref)
+    if data is None:
+        return None
     try:
-        wire = None if data is None else decode_json(data)
-        if not isinstance(wire, dict):
-            return None
-        state = decode_checkpoint(wire)
-    except (ValueError, RecursionError, ConfigError) as error:
+        state = decode_checkpoint(data)
+    except ConfigError as error:
         raise ConfigError(
             f"{ref}: {error}; restore it from a copy, or remove it to make the call from its first turn",
             data={"ref": ref},
