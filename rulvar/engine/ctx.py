@@ -92,7 +92,7 @@ class Ctx:
         limits: Any = None,
         memoize_outcome: bool = False,
         replay: Literal["auto", "cache", "never"] = "auto",
-        isolation: Any = "none",
+        isolation: Any = None,
         stream: bool = False,
     ) -> Awaitable[Any]: ...
 
@@ -107,7 +107,7 @@ class Ctx:
             key: stands in the identity for the prompt.
             model: ``"adapter:model"`` or ``{"model", "effort", "provider_options"}``.
             effort: low, medium, high, xhigh or max.
-            routing: role to model reference, for this call.
+            routing: role to model reference, for this call; for its role it wins over ``model``.
             role: which of the routed models serves it; ``loop`` unless told otherwise.
             tools: what the model may call.
             result: ``"value"`` returns the answer, ``"full"`` an AgentResult that never raises.
@@ -117,7 +117,8 @@ class Ctx:
             memoize_outcome: keep a task-class failure or a limit on resume instead of rerunning it.
             replay: ``"cache"`` is served from any scope of the run, ``"never"`` always asks.
             isolation: any JSON value; ``"none"`` unless told otherwise. It is part of the call's identity and is
-                kept in its entry, and does nothing else: tools run in this process whatever it says.
+                kept in its entry. ``"readonly"`` denies tools whose risk is write or destructive; no other value
+                does anything: tools run in this process whatever it says.
             stream: emit ``agent:delta`` events while the model answers.
 
         Raises:
@@ -281,16 +282,17 @@ class Ctx:
         return run_pipeline(self._run, items, stages, on_item_error)
 
     def brief(
-        self, content: str, *, label: str | None = None, key: str | None = None, **options: Any
+        self, content: str, *, instruction: str | None = None, key: str | None = None, **options: Any
     ) -> Awaitable[str]:
         """Ask the model of the role ``summarize`` for a short account of a text.
 
         Args:
             content: what is summarized; part of the call's identity.
+            instruction: what to do with it instead; part of the call's identity.
             options: the other options of :meth:`agent`.
         """
-        chosen = AgentOptions.of("ctx.brief", {"role": "summarize", "label": label, "key": key, **options})
-        return run_agent(self._run, brief_prompt(content), chosen, self._site())
+        chosen = AgentOptions.of("ctx.brief", {"role": "summarize", "key": key, **options})
+        return run_agent(self._run, brief_prompt(content, instruction), chosen, self._site())
 
     def workflow(
         self, child: Workflow[Value] | RunsAs[Value] | type | str, args: Any = None, *, key: str | None = None

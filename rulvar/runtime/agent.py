@@ -30,7 +30,7 @@ class AgentProfile:
         system: text of the system message.
         tools: what the agent may call.
         schema: shape of its answer.
-        limits, retry, fallback, est_cost: see ``ctx.agent``.
+        limits, retry, fallback, est_cost, isolation: see ``ctx.agent``.
         routing: role to model reference.
         compaction: when a long conversation is shortened; ``Compaction`` or ``{at, keep_turns}``. None is
             never.
@@ -48,6 +48,7 @@ class AgentProfile:
     routing: Mapping[str, Any] | None = None
     description: str | None = None
     compaction: Any = None
+    isolation: Any = None
 
     @classmethod
     def of(cls, name: str, profile: AgentProfile | Mapping[str, Any]) -> AgentProfile:
@@ -73,7 +74,9 @@ class AgentProfile:
         values["est_cost"] = check_usd(values.get("est_cost"), f"{where}.est_cost")
         check_layer(where, values.get("model"), values.get("effort"), values.get("routing"))
         if values.get("limits") is not None:
-            values["limits"] = UsageLimits.of(values["limits"], f"{where}.limits")
+            UsageLimits.of(
+                values["limits"], f"{where}.limits"
+            )  # kept as written: what it says stands over a run's
         if values.get("retry") is not None:
             values["retry"] = RetryPolicy.of(values["retry"], f"{where}.retry")
         values["compaction"] = Compaction.of(values.get("compaction"), f"{where}.compaction")

@@ -10,18 +10,37 @@ from rulvar.contracts.stream import WireError
 from rulvar.errors import BudgetExhaustedError, RulvarError
 from rulvar.runtime.turn import Turn
 
-__all__ = ["LoopEnd", "cut_short", "fault_error", "limit_reached", "mismatch", "refused", "unpaid"]
+__all__ = [
+    "LoopEnd",
+    "cut_answer",
+    "exchange_error",
+    "fault_error",
+    "is_whole",
+    "limit_reached",
+    "mismatch",
+    "refused",
+    "refused_or_full",
+    "said_nothing",
+    "unpaid",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopEnd:
-    """How a loop ended. ``fatal`` is an error that no workflow may catch, ``denied`` the budget's refusal."""
+    """How a loop ended.
+
+    Attributes:
+        fatal: an error that no workflow may catch.
+        denied: the budget's refusal.
+        is_kept: whether a resume is served this end instead of making the call again.
+    """
 
     status: Literal["ok", "error", "limit"]
     output: Any = None
     error: WireError | None = None
     fatal: BaseException | None = None
     denied: BudgetExhaustedError | None = None
+    is_kept: bool = False
 
 
 def limit_reached(name: str, bound: float) -> WireError:
@@ -33,8 +52,8 @@ def limit_reached(name: str, bound: float) -> WireError:
     )
 
 
-def cut_short(turn: Turn) -> LoopEnd | None:
-    """Return the end of a call whose answer is not whole: it must not pass for one that is."""
+def refused_or_full(turn: Turn) -> LoopEnd | None:
+    """Return the end of a call whose model refused, or whose conversation no longer fits."""
     reason = turn.finish.finish.reason if turn.finish is not None else "stop"
     if reason == "refusal":
         return LoopEnd(status="error", error=refused(turn))
@@ -46,9 +65,41 @@ def cut_short(turn: Turn) -> LoopEnd | None:
             data={"kind": "terminal", "reason": reason},
         )
         return LoopEnd(status="error", error=error)
-    if reason == "max-tokens":
-        return LoopEnd(status="limit", error=limit_reached("max_output_tokens", turn.usage.output_tokens))
     return None
+
+
+def is_whole(turn: Turn) -> bool:
+    """Whether the model ended its answer itself, and not at the bound of its output tokens."""
+    return turn.finish is None or turn.finish.finish.reason != "max-tokens"
+
+
+def cut_answer(turn: Turn) -> WireError:
+    return limit_reached("max_output_tokens", turn.usage.output_tokens)
+
+
+def said_nothing() -> WireError:
+    """Return the error of a call whose output tokens were used up before there was a text.
+
+    The same call would end the same again, so a resume is served it.
+    """
+    return WireError(
+        code="agent",
+        message=(
+            "the model used up its output tokens before it said anything; raise "
+            "limits.max_output_tokens_per_turn, or lower the effort"
+        ),
+        retryable=False,
+        data={"kind": "terminal", "abortClass": "output-truncated"},
+    )
+
+
+def exchange_error(error: WireError) -> WireError:
+    """Return an exchange's error as that of the call which it ended: its kind, and what it says of the provider."""
+    told = error.data or {}
+    kind = "rate-limit" if error.code == "rate-limit" else told.get("kind")
+    data: dict[str, Any] = {"kind": kind if isinstance(kind, str) else "transport"}
+    data.update((name, told[name]) for name in ("retryAfterMs", "status", "reason") if name in told)
+    return WireError(code="agent", message=error.message, retryable=error.retryable, data=data)
 
 
 def fault_error(fault: RulvarError) -> WireError:
@@ -64,10 +115,12 @@ def unpaid(error: BudgetExhaustedError) -> WireError:
 
 def refused(turn: Turn) -> WireError:
     refusal = turn.finish.finish.refusal if turn.finish is not None else None
-    data: dict[str, Any] = {"kind": "terminal", "reason": "refusal"}
-    if refusal is not None:
-        data["refusal"] = refusal.to_wire()
-    return WireError(code="agent", message="the model refused to answer", retryable=False, data=data)
+    details = {} if refusal is None else refusal.to_wire()
+    category = (details.get("stopDetails") or {}).get("category")
+    text = "the model refused to answer" + (f" ({category})" if isinstance(category, str) else "")
+    return WireError(
+        code="agent", message=text, retryable=False, data={"kind": "terminal", "reason": "refusal"}
+    )
 
 
 def mismatch(issues: list[SchemaIssue]) -> WireError:

@@ -8,12 +8,15 @@ from typing import Any
 
 from rulvar.errors import ConfigError
 
-__all__ = ["UsageLimits"]
+__all__ = ["UsageLimits", "merged_limits"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLimits:
     """How much one agent call may do before it ends with status ``limit``.
+
+    A call's own limits stand over its profile's, and these over those of the run, field by field; of an
+    object, only fields that are not the default count as said.
 
     Attributes:
         max_turns: model turns.
@@ -31,7 +34,7 @@ class UsageLimits:
     max_output_tokens_per_turn: int | None = None
     max_idle_turns: int | None = None
     timeout_s: float | None = None
-    idle_timeout_s: float | None = 300
+    idle_timeout_s: float | None = 120
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -65,6 +68,32 @@ class UsageLimits:
                 )
             _check(f"{what}.{name}", name, value)
         return cls(**limits)
+
+
+def merged_limits(*layers: UsageLimits | Mapping[str, Any] | None) -> UsageLimits:
+    """Return limits with each field from the first layer that says it.
+
+    Args:
+        layers: from the nearest to the farthest.
+
+    Raises:
+        ConfigError: a field that there is not, or a value out of range.
+    """
+    merged: dict[str, Any] = {}
+    for layer in reversed(layers):
+        merged.update(_said(layer))
+    return UsageLimits(**merged) if merged else _DEFAULTS
+
+
+def _said(layer: UsageLimits | Mapping[str, Any] | None) -> dict[str, Any]:
+    if isinstance(layer, UsageLimits):
+        every = {item.name: getattr(layer, item.name) for item in fields(UsageLimits)}
+        return {name: value for name, value in every.items() if value != getattr(_DEFAULTS, name)}
+    return {name: value for name, value in (layer or {}).items() if value is not None or name in _UNBOUNDED}
+
+
+_UNBOUNDED = frozenset({"idle_timeout_s"})
+"""What has a bound unless told otherwise: None takes it away."""
 
 
 def _check(where: str, name: str, value: Any) -> None:

@@ -24,13 +24,24 @@ from rulvar.contracts.messages import (
     ToolContract,
     ToolResultPart,
 )
-from rulvar.contracts.ports.provider import Adapter, Served
+from rulvar.contracts.ports.provider import Adapter, Served, provider_family
 from rulvar.contracts.schema import SchemaContract
 from rulvar.contracts.usage import add_usage
 from rulvar.errors import BudgetExhaustedError, ConfigError, ReplayDriftError, VcrMissError
 from rulvar.runtime import structured
-from rulvar.runtime.checkpoint import LoopState
-from rulvar.runtime.ends import LoopEnd, cut_short, fault_error, limit_reached, mismatch, unpaid
+from rulvar.runtime.checkpoint import LoopState, unanswered_calls
+from rulvar.runtime.ends import (
+    LoopEnd,
+    cut_answer,
+    exchange_error,
+    fault_error,
+    is_whole,
+    limit_reached,
+    mismatch,
+    refused_or_full,
+    said_nothing,
+    unpaid,
+)
 from rulvar.runtime.history import (
     Compaction,
     cache_hint,
@@ -42,7 +53,7 @@ from rulvar.runtime.history import (
 from rulvar.runtime.host import LoopHost
 from rulvar.runtime.limits import UsageLimits
 from rulvar.runtime.retry import RetryPolicy, retry_delay_s
-from rulvar.runtime.router import ModelChoice
+from rulvar.runtime.router import ModelChoice, sent_options
 from rulvar.runtime.turn import Turn, take_turn
 
 __all__ = ["AgentLoop", "AgentTask"]
@@ -67,6 +78,8 @@ class AgentTask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     retry: RetryPolicy
     compaction: Compaction | None = None
     media: tuple[ImagePart, ...] = ()
+    is_conducted: bool = False
+    """Whether an agent value conducts the call: it judges every tool call, and an answer that is cut is none."""
     schema_attempts: int = MAX_SCHEMA_ATTEMPTS
 
 
@@ -92,7 +105,9 @@ class AgentLoop:
 
     async def run(self) -> LoopEnd:
         """Take turns until the call ends."""
-        if (pending := self._unanswered_calls()) and (end := await self._take_up(pending)) is not None:
+        if (pending := unanswered_calls(self.state.messages)) and (
+            end := await self._take_up(pending)
+        ) is not None:
             return end
         while True:
             if self.state.turns >= self.task.limits.max_turns:
@@ -121,19 +136,26 @@ class AgentLoop:
         finish = turn.finish
         assert finish is not None
         self.state.messages.append(Msg(role="assistant", parts=turn.parts))
+        if (end := refused_or_full(turn)) is not None:
+            return end
         calls = [call for call in turn.tool_calls if call.name != structured.RESULT_TOOL]
-        if calls:
-            limit = self.task.limits.max_tool_calls
-            if limit is not None and self.state.tool_calls_used + len(calls) > limit:
-                return LoopEnd(status="limit", error=limit_reached("max_tool_calls", limit))
+        if calls and (self.task.tools or self.task.is_conducted):
             if (end := await self.host.admit_calls(calls, self.state)) is not None:
                 return await self._refused(end)
             return await self._answer(calls) or self._stuck()
-        if (cut := cut_short(turn)) is not None:
+        if (cut := self._cut(turn)) is not None:
             return cut
         if self.task.schema is None:
             return LoopEnd(status="ok", output=turn.text)
         return await self._read_answer(turn, self.task.schema)
+
+    def _cut(self, turn: Turn) -> LoopEnd | None:
+        """Return the end of a call whose answer was cut, when what there is of it is of no use."""
+        if self.task.is_conducted:
+            return None if is_whole(turn) else LoopEnd(status="limit", error=cut_answer(turn))
+        if self.task.schema is not None or is_whole(turn) or turn.text.strip(structured.WHITE_SPACE):
+            return None
+        return LoopEnd(status="limit", error=said_nothing(), is_kept=True)
 
     async def _refused(self, end: LoopEnd) -> LoopEnd:
         """Keep a turn that is paid for, when its tool calls are what the money does not reach for."""
@@ -153,7 +175,8 @@ class AgentLoop:
 
     async def _read_answer(self, turn: Turn, schema: SchemaContract) -> LoopEnd | None:
         assert self._tier is not None
-        found = structured.extract_candidate(turn.text, turn.tool_calls, self._tier)
+        tier = self._tier if self._is_forced() else "prompt"
+        found = structured.extract_candidate(turn.text, turn.tool_calls, tier)
         issues = structured.answer_issues(found, schema)
         if found is not None and not issues:
             return LoopEnd(status="ok", output=found.raw)
@@ -179,10 +202,12 @@ class AgentLoop:
 
     async def _answer(self, calls: Sequence[ToolCallPart]) -> LoopEnd | None:
         """Run tool calls in order; an outcome that ends the agent is returned."""
-        messages = self.state.messages
+        messages, bound = self.state.messages, self.task.limits.max_tool_calls
         for call in calls:
+            if bound is not None and self.state.tool_calls_used >= bound:
+                return LoopEnd(status="limit", error=limit_reached("max_tool_calls", bound))
             outcome = await self.host.run_tool(call, self.state)
-            self.state.tool_calls_used += 1
+            self.state.tool_calls_used += outcome.is_made
             if outcome.fault is not None:
                 return LoopEnd(status="error", error=fault_error(outcome.fault))
             part = ToolResultPart(
@@ -194,18 +219,6 @@ class AgentLoop:
                 messages.append(Msg(role="tool", parts=(part,)))
         await self.host.checkpoint(self.state)
         return None
-
-    def _unanswered_calls(self) -> list[ToolCallPart]:
-        """Return the tool calls of a resumed state's last turn that have no result yet."""
-        messages = self.state.messages
-        answered: set[str] = set()
-        if messages[-1].role == "tool":
-            answered = {part.id for part in messages[-1].parts if isinstance(part, ToolResultPart)}
-        turn = messages[-2] if answered and len(messages) > 1 else messages[-1]
-        if turn.role != "assistant":
-            return []
-        calls = [part for part in turn.parts if isinstance(part, ToolCallPart)]
-        return [call for call in calls if call.id not in answered and call.name != structured.RESULT_TOOL]
 
     def _stuck(self) -> LoopEnd | None:
         """Return the end of a call whose last turns asked the same and were told the same."""
@@ -234,7 +247,7 @@ class AgentLoop:
         turn = await self._exchange(request, "summarize")
         if turn.error is None and turn.text:
             state.messages[:] = parts.shortened(turn.text)
-            state.compactions.append({"turn": state.turns, "messages": len(parts.middle)})
+            state.compactions.append(state.turns)
             await self.host.checkpoint(state)
 
     async def _exchange(self, request: ChatRequest, role: str | None = None) -> Turn:
@@ -266,15 +279,15 @@ class AgentLoop:
                 await self._record(turn, request, attempt, role, aborted="budget")
                 raise
             aborted = self.abort.is_set() and turn.finish is None and turn.error is None
-            await self._record(turn, request, attempt, role, aborted="external" if aborted else None)
+            why = "external" if aborted else "idle" if turn.went_quiet else None
+            await self._record(turn, request, attempt, role, aborted=why)
             if aborted:
                 raise asyncio.CancelledError
             if turn.error is None:
                 return turn
-            delay = None
-            if turn.failure is None:
-                delay = retry_delay_s(self.task.retry, attempt, turn.error, self.host.chance())
-            self.host.failed(turn.error, will_retry=delay is not None)
+            delay = retry_delay_s(self.task.retry, attempt, turn.error, self.host.chance())
+            if delay is None or not turn.went_quiet:
+                self.host.failed(turn.error, will_retry=delay is not None)
             if delay is None:
                 return turn
             await self.host.pause(delay)
@@ -290,13 +303,15 @@ class AgentLoop:
             "outcome": "aborted" if aborted else "ok" if turn.error is None else "error",
             "usage": turn.usage.to_wire(),
         }
+        if turn.response_id is not None:
+            record["responseId"] = turn.response_id
         if not turn.usage_is_exact:
             record["usageApprox"] = True
             self.state.usage_approx = True
-        if turn.error is not None:
-            record["errorCode"] = turn.error.code
         if aborted:
             record["aborted"] = aborted
+        elif turn.error is not None:
+            record["errorCode"] = turn.error.code
         self.state.provider_calls.append(record)
         self.state.usage = add_usage(self.state.usage, turn.usage)
         await self.host.exchanged(record, request, turn)
@@ -321,15 +336,13 @@ class AgentLoop:
         )
 
     def _history(self) -> tuple[Msg, ...]:
-        family = getattr(self.task.adapter, "provider", None)
-        messages = self.state.messages
-        return tuple(messages) if family is None else project_history(messages, family)
+        return project_history(self.state.messages, provider_family(self.task.adapter))
 
     def _provider_options(self) -> dict[str, Any]:
         telemetry: dict[str, Any] = {"agentType": self.task.agent_type}
         if self.task.label is not None:
             telemetry["label"] = self.task.label
-        return {**self.task.choice.provider_options, "rulvar": telemetry}
+        return {**sent_options(self.task.choice, self._caps), "rulvar": telemetry}
 
     def _asks(self) -> tuple[tuple[ToolContract, ...], ToolChoice | None, Any]:
         """Return tools, tool choice and schema of the next request."""
@@ -338,10 +351,14 @@ class AgentLoop:
             return tools, None, None
         if self._tier == "native":
             return tools, None, schema.canonical
-        if tools and self.state.schema_attempts == 0:
+        if not self._is_forced():
             return tools, None, None  # the model works with its tools first; a fitting text ends the call
         forced = structured.result_tool(schema)
         return (*tools, forced), ToolChoice(name=forced.name), None
+
+    def _is_forced(self) -> bool:
+        """Whether the model must answer by the tool that delivers the result."""
+        return self._tier == "forced-tool" and not (self.task.tools and self.state.schema_attempts == 0)
 
     def _ask_for_json(self, schema: SchemaContract) -> None:
         last = self.state.messages.pop()
@@ -350,10 +367,12 @@ class AgentLoop:
         self.state.messages.append(Msg(role="user", parts=(asked, *self.task.media)))
 
     def _failed(self, turn: Turn) -> LoopEnd:
+        assert turn.error is not None
         fatal = (
             turn.failure if isinstance(turn.failure, (VcrMissError, ConfigError, ReplayDriftError)) else None
         )
-        return LoopEnd(status="error", error=turn.error, fatal=fatal)
+        error = turn.error if self.task.is_conducted else exchange_error(turn.error)
+        return LoopEnd(status="error", error=error, fatal=fatal)
 
 
 def _first_messages(task: AgentTask) -> list[Msg]:

@@ -1,4 +1,8 @@
-"""Which model serves a call: the call's own choice, then its profile's, the workflow's, the engine's."""
+"""Which model serves a call: the call's own choice, then its profile's, the workflow's, the engine's.
+
+Each of the four may say a part of it: a model, an effort, options for providers. Model and effort are
+taken from the nearest place that says them, options from all of them.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,21 @@ from typing import Any
 
 import msgspec
 
+from rulvar.contracts.capabilities import ModelCaps
 from rulvar.errors import ConfigError
 
-__all__ = ["ROLES", "ModelChoice", "choose_model"]
+__all__ = ["ROLES", "ModelChoice", "choose_model", "sent_options"]
 
 ROLES = ("orchestrate", "plan", "loop", "finalize", "extract", "summarize", "synthesize")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
-ROLE_EFFORTS: Mapping[str, str] = {"plan": "high"}
+ROLE_EFFORTS: Mapping[str, str] = {
+    "orchestrate": "high",
+    "plan": "high",
+    "summarize": "low",
+    "extract": "low",
+}
 """Effort of a role when nothing else sets one; it is part of the call's identity."""
+_SAMPLING = ("temperature", "top_p", "top_k")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,25 +63,33 @@ class RoutingLayer(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def choose_model(role: str, layers: Iterable[RoutingLayer]) -> ModelChoice:
-    """Return the model of the first layer that names one for a role, and the first effort.
+    """Return the model, the effort and the provider options that hold for a role.
 
-    Within a layer ``model`` wins over ``routing[role]``.
+    Args:
+        layers: from the nearest to the farthest; each of model and effort comes from the first that has
+            it. Provider options are merged by namespace, and the nearest layer's win.
+
+    Within a layer ``routing[role]`` wins over ``model``, and its own ``effort`` over that of a choice.
 
     Raises:
         ConfigError: no layer names a model, or one names it wrongly.
     """
     if role not in ROLES:
         raise ConfigError(f"role {role!r}: use one of {', '.join(ROLES)}", data={"field": "role"})
-    chosen: ModelChoice | None = None
+    reference: str | None = None
     effort: str | None = None
+    options: dict[str, Any] = {}
     for layer in layers:
         effort = effort or layer.effort
-        if chosen is None:
-            named = layer.model if layer.model is not None else (layer.routing or {}).get(role)
+        own: Mapping[str, Any] = {}
+        for named in ((layer.routing or {}).get(role), layer.model):
             if named is not None:
-                chosen = _model_choice(named, layer.where)
-                effort = effort or chosen.effort
-    if chosen is None:
+                choice = _model_choice(named, layer.where)
+                reference = reference or choice.reference
+                effort = effort or choice.effort
+                own = own or choice.provider_options
+        options = _merged(own, options)
+    if reference is None:
         raise ConfigError(
             f"no model for role {role!r}: give the call, the profile or the workflow a model, or the engine "
             f'routing={{"{role}": "adapter:model"}}',
@@ -79,7 +98,27 @@ def choose_model(role: str, layers: Iterable[RoutingLayer]) -> ModelChoice:
     effort = effort or ROLE_EFFORTS.get(role)
     if effort is not None and effort not in EFFORTS:
         raise ConfigError(f"effort {effort!r}: use one of {', '.join(EFFORTS)}", data={"field": "effort"})
-    return ModelChoice(reference=chosen.reference, effort=effort, provider_options=chosen.provider_options)
+    return ModelChoice(reference=reference, effort=effort, provider_options=options)
+
+
+def sent_options(choice: ModelChoice, caps: ModelCaps) -> dict[str, Any]:
+    """Return the provider options as they are sent: without sampling for a model that takes none."""
+    own = choice.provider_options.get(choice.adapter_id)
+    if caps.supports_temperature or not isinstance(own, Mapping):
+        return dict(choice.provider_options)
+    kept = {name: value for name, value in own.items() if name not in _SAMPLING}
+    return {**choice.provider_options, choice.adapter_id: kept}
+
+
+def _merged(lower: Mapping[str, Any], higher: Mapping[str, Any]) -> dict[str, Any]:
+    """Return provider options with those of a nearer layer over them, namespace by namespace."""
+    merged = dict(lower)
+    for namespace, options in higher.items():
+        below = merged.get(namespace)
+        if isinstance(below, Mapping) and isinstance(options, Mapping):
+            options = {**below, **options}
+        merged[namespace] = options
+    return merged
 
 
 def check_layer(where: str, model: Any, effort: Any, routing: Any) -> None:

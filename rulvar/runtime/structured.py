@@ -21,6 +21,7 @@ from rulvar.errors import NonSerializableValueError
 
 __all__ = [
     "RESULT_TOOL",
+    "WHITE_SPACE",
     "Candidate",
     "Tier",
     "answer_issues",
@@ -34,7 +35,10 @@ __all__ = [
 
 Tier = Literal["native", "forced-tool", "prompt"]
 RESULT_TOOL = "emit_result"
-_WHITE = " \t\n\r\v\f\ufeff\u00a0\u2028\u2029"
+WHITE_SPACE = " \t\n\r\v\f\u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+"""What stands around an answer and is no part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +78,20 @@ def reprompt_text(issues: Iterable[SchemaIssue]) -> str:
 def extract_candidate(text: str, tool_calls: Iterable[ToolCallPart], tier: Tier) -> Candidate | None:
     """Return the JSON value of an answer, or None when there is none.
 
-    The forced tool's arguments win in its tier; otherwise the whole text is read, then the first
-    bracketed value in it.
+    In the tier of the forced tool the answer is its arguments, and nothing else; otherwise the whole text
+    is read, then the first bracketed value in it.
     """
     if tier == "forced-tool":
-        for call in tool_calls:
-            if call.name == RESULT_TOOL:
-                return Candidate(call.args)
-    stripped = text.strip(_WHITE)
+        found = (call for call in tool_calls if call.name == RESULT_TOOL)
+        return next((Candidate(call.args) for call in found), None)
+    stripped = text.strip(WHITE_SPACE)
     if not stripped:
         return None
     whole = _parse(stripped)
     if whole is not None:
         return whole
-    found = _first_bracketed(stripped)
-    return None if found is None else _parse(found)
+    bracketed = _first_bracketed(stripped)
+    return None if bracketed is None else _parse(bracketed)
 
 
 def answer_issues(found: Candidate | None, schema: SchemaContract) -> list[SchemaIssue]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from rulvar.contracts.canonical import MAX_DEPTH
 from rulvar.contracts.jsonable import is_deeper_than
 from rulvar.contracts.messages import ChatRequest, Part, ProviderRawPart, TextPart, ToolCallPart
-from rulvar.contracts.ports.provider import Adapter, Served, served_by
+from rulvar.contracts.ports.provider import Adapter, Served, provider_family, served_by
 from rulvar.contracts.stream import (
     ChatEvent,
     Finish,
@@ -45,6 +45,9 @@ class Turn:
     finish: Finish | None = None
     error: WireError | None = None
     failure: BaseException | None = None
+    metadata: Mapping[str, Any] | None = None
+    response_id: str | None = None
+    went_quiet: bool = False
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -89,14 +92,15 @@ async def take_turn(
                 watch.seen_event()
                 if on_event is not None:
                     on_event(event)
-                if turn.finish is not None or turn.error is not None:
-                    turn.error = _violation("events after the terminal event")
-                    break
                 _read_event(event, turn, text, names)
+                if turn.finish is not None or turn.error is not None:
+                    break  # nothing that comes after the terminal event changes what the exchange came to
                 if type(event) is UsageUpdate and affords is not None and not affords(turn.usage):
                     raise _Unaffordable
+        await _close(stream)
         if turn.finish is None and turn.error is None and not signal.is_set():
-            turn.error = _violation("the stream ended without a terminal event")
+            turn.error = _broken_off("the stream ended without a terminal event")
+        _keep_metadata(turn, adapter)
         _drop_bottomless(turn)
     except _Unaffordable:
         await _close(stream)
@@ -104,16 +108,17 @@ async def take_turn(
     except TimeoutError as error:
         if watch.is_cut:
             await _close(stream)
-            turn.error = _went_quiet(idle_s)
+            turn.went_quiet = True
+            turn.error = _broken_off(f"the model sent nothing for {idle_s} seconds")
         else:
-            _failed(turn, error)
+            turn.error = _broken_off(str(error) or type(error).__name__)
     except RulvarError as error:
         turn.failure = error
         turn.error = WireError(
             code=error.code, message=error.message, retryable=error.retryable, data=error.data or None
         )
     except Exception as error:
-        _failed(turn, error)
+        turn.error = _broken_off(str(error) or type(error).__name__)
     finally:
         if stream is not None:
             turn.served = served_by(stream)
@@ -181,23 +186,9 @@ async def _close(stream: Any) -> None:
             await close()
 
 
-def _failed(turn: Turn, error: Exception) -> None:
-    turn.failure = error
-    turn.error = WireError(
-        code="agent",
-        message=str(error),
-        retryable=False,
-        data={"kind": "terminal", "type": type(error).__name__},
-    )
-
-
-def _went_quiet(idle_s: float | None) -> WireError:
-    return WireError(
-        code="agent",
-        message=f"the model sent nothing for {idle_s} seconds",
-        retryable=True,
-        data={"kind": "transport", "reason": "idle"},
-    )
+def _broken_off(what: str) -> WireError:
+    """Return the error of an exchange that did not come to its end; it may be tried again."""
+    return WireError(code="agent", message=what, retryable=True, data={"kind": "transport"})
 
 
 def _drop_bottomless(turn: Turn) -> None:
@@ -227,23 +218,32 @@ def _read_event(event: ChatEvent, turn: Turn, text: list[str], names: dict[str, 
         turn.finish = event
         turn.usage = event.usage
         turn.usage_is_exact = True
-        _keep_raw_blocks(event, turn)
+        turn.metadata = event.provider_metadata
     elif isinstance(event, ToolCallStart):
         names[event.id] = event.name
     elif isinstance(event, ToolCallEnd):
         turn.tool_calls.append(ToolCallPart(id=event.id, name=names.get(event.id, ""), args=event.args))
     elif isinstance(event, StreamError):
         turn.error = event.error
+        turn.metadata = event.provider_metadata
     elif isinstance(event, UsageUpdate):
         turn.usage = _update(turn.usage, event.usage)
 
 
-def _keep_raw_blocks(event: Finish, turn: Turn) -> None:
-    """Keep a provider's opaque blocks, which must survive the round trip; they stand under its family."""
-    for family, meta in (event.provider_metadata or {}).items():
-        blocks = meta.get("retainedParts") if isinstance(meta, dict) else None
-        for block in blocks if isinstance(blocks, list) else ():
-            turn.raw.append(ProviderRawPart(provider=family, block=block))
+def _keep_metadata(turn: Turn, adapter: Adapter) -> None:
+    """Keep what the adapter tells beside the answer: its id, and blocks that must survive the round trip."""
+    told = turn.metadata or {}
+    family = provider_family(adapter)
+    meta = told.get(adapter.id, told.get(family))
+    if not isinstance(meta, dict):
+        return
+    named = meta.get("responseId")
+    if named is None and isinstance(nested := meta.get("response"), dict):
+        named = nested.get("id")
+    turn.response_id = named if isinstance(named, str) else None
+    blocks = meta.get("retainedParts") if turn.finish is not None else None
+    for block in blocks if isinstance(blocks, list) else ():
+        turn.raw.append(ProviderRawPart(provider=family, block=block))
 
 
 def _update(usage: Usage, seen: Any) -> Usage:
@@ -256,13 +256,4 @@ def _update(usage: Usage, seen: Any) -> Usage:
         cache_write_tokens=usage.cache_write_tokens
         if seen.cache_write_tokens is None
         else seen.cache_write_tokens,
-    )
-
-
-def _violation(what: str) -> WireError:
-    return WireError(
-        code="agent",
-        message=f"the adapter broke the stream contract: {what}",
-        retryable=False,
-        data={"kind": "terminal"},
     )

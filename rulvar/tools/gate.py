@@ -13,7 +13,7 @@ from typing import Any
 
 from rulvar.errors import ConfigError
 from rulvar.tools.permissions import Decider, Decision, Permissions, Rule, ToolRequest
-from rulvar.tools.shell import Segment, judge_command, lex_shell
+from rulvar.tools.shell import Segment, judge_segment, lex_shell
 from rulvar.tools.tool import Tool
 
 __all__ = ["decide", "evaluate_permission"]
@@ -79,7 +79,7 @@ def _by_rules(permissions: Permissions, request: ToolRequest) -> Decision | None
     argv: dict[str, list[str]] = {"deny": [], "ask": [], "allow": []}
     for verdict in _VERDICTS:
         for rule in getattr(permissions, verdict):
-            if not rule.covers(tool):
+            if not rule.covers(tool) or (verdict == "allow" and not rule.clears(tool)):
                 continue
             if rule.argv is None:
                 named.setdefault(verdict, rule)
@@ -87,16 +87,28 @@ def _by_rules(permissions: Permissions, request: ToolRequest) -> Decision | None
                 argv[verdict].append(rule.argv)
     if "deny" in named:
         return Decision("deny", "deny", f"denied by rule {str(named['deny'])!r}")
-    if any(argv.values()):
-        verdict = judge_command(_segments(request), **argv)
-        if verdict == "deny":
-            return Decision("deny", "deny", "denied by a rule for its command line")
-        # a rule for lines is closer to the call than one for the tool: it lifts the tool's ask, and a line
-        # that it leaves open is not let through by the tool's allow
-        return Decision(verdict, verdict)
+    if any(argv.values()) and (decision := _by_line(_segments(request), argv)) is not None:
+        return decision
     if "ask" in named:
         return Decision("ask", "ask")
     return Decision("allow", "allow") if "allow" in named else None
+
+
+def _by_line(segments: Sequence[Segment], argv: Mapping[str, Sequence[str]]) -> Decision | None:
+    """Return what the rules for command lines say; None where they leave a line to the rest of the rules.
+
+    They are closer to the call than a rule for the tool: they lift the tool's ask, and where some lines
+    are allowed by name, one that is left open is not let through by the tool's allow.
+    """
+    settled = [judge_segment(segment, argv) for segment in segments]
+    if "deny" in settled:
+        return Decision("deny", "deny", "denied by a rule for its command line")
+    if "ask" in settled:
+        return Decision("ask", "ask")
+    if not argv["allow"]:
+        return None
+    is_allowed = bool(settled) and None not in settled
+    return Decision("allow", "allow") if is_allowed else Decision("ask", "ask")
 
 
 def _segments(request: ToolRequest) -> Sequence[Segment]:

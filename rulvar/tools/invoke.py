@@ -30,6 +30,11 @@ class ToolOutcome:
         """Whether the model is told that the call failed."""
         return self.status != "ok"
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the call counts as one of those an agent has made: what the gate refuses does not."""
+        return self.status != "denied" or self.exception is not None
+
 
 def unknown_tool(name: str) -> ToolOutcome:
     """Return the outcome of a call of a tool that the agent does not have."""

@@ -11,11 +11,11 @@ from typing import Any, Literal, get_args
 from rulvar.errors import ConfigError
 from rulvar.tools.tool import Risk, Tool
 
-__all__ = ["PRESETS", "Decision", "Permissions", "Rule", "ToolRequest", "Verdict"]
+__all__ = ["PRESETS", "Decision", "Permissions", "Rule", "ToolRequest", "Verdict", "read_only"]
 
 Verdict = Literal["allow", "ask", "deny"]
 _VERDICTS = get_args(Verdict)
-_RISKS = get_args(Risk)
+_RISKS = (*get_args(Risk), "undeclared")
 _RULE = re.compile(r"([^()\s]+)(?:\((.*)\))?", re.DOTALL)
 
 
@@ -66,16 +66,24 @@ class Rule:
     Attributes:
         tool: pattern of the tool's name.
         argv: pattern of the words of a command; see ``rulvar.tools.shell.match_argv``.
-        risk: the tool's declared risk.
+        risk: the tool's declared risk; ``undeclared`` is that of a tool that declares none.
     """
 
     tool: str = "*"
     argv: str | None = None
-    risk: Risk | None = None
+    risk: Risk | Literal["undeclared"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.risk == "exec":
+            object.__setattr__(self, "risk", "execute")
 
     def covers(self, tool: Tool) -> bool:
         """Whether the rule is about the tool, whatever it is called with."""
-        return fnmatchcase(tool.name, self.tool) and (self.risk is None or self.risk == tool.risk)
+        return fnmatchcase(tool.name, self.tool) and self.risk in (None, tool.risk or "undeclared")
+
+    def clears(self, tool: Tool) -> bool:
+        """Whether the rule, as one that allows, lets the tool run: its own need of approval outlasts a risk."""
+        return self.risk is None or not tool.needs_approval
 
     def __str__(self) -> str:
         risk = f"[{self.risk}]" if self.risk else ""
@@ -108,7 +116,7 @@ class Permissions:
     Attributes:
         deny: what is refused.
         ask: what a human decides.
-        allow: what runs, also when the tool needs approval.
+        allow: what runs, also when the tool needs approval, unless the rule goes by the risk.
         default: what happens to the rest.
         hooks: functions that may decide before any rule; None leaves it to the rules. One that
             raises denies the call.
@@ -168,6 +176,11 @@ class Permissions:
         )
 
 
+def read_only(permissions: Permissions) -> Permissions:
+    """Return permissions that also deny what writes and what destroys."""
+    return replace(permissions, deny=(*permissions.deny, Rule(risk="write"), Rule(risk="destructive")))
+
+
 def _rules(value: Any, where: str) -> tuple[Rule, ...]:
     if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
         raise _refused(where, "expected a list of rules")
@@ -185,9 +198,11 @@ def _refused(field_name: str, text: str) -> ConfigError:
 
 
 # strict: reading runs, the rest is asked for, what destroys is refused.
-# standard: what runs programs or destroys is asked for.
+# standard: what reads and writes runs, what reaches further or does not say is asked for.
 PRESETS: Mapping[str, Permissions] = {
     "strict": Permissions(deny=(Rule(risk="destructive"),), allow=(Rule(risk="read"),), default="ask"),
-    "standard": Permissions(ask=(Rule(risk="exec"), Rule(risk="destructive"))),
+    "standard": Permissions(
+        ask=tuple(Rule(risk=risk) for risk in ("network", "execute", "destructive", "undeclared"))
+    ),
     "open": Permissions(),
 }

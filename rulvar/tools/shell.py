@@ -1,21 +1,22 @@
 """Shell command lines, split as a shell splits them, and matched against argv patterns.
 
-A command line is a list of segments, one per simple command. A segment that runs a command which
-cannot be read off the line (a substitution) is opaque: no pattern allows it.
+A command line is a list of segments, one per simple command. A segment whose text does not tell what
+runs (a substitution, a here-document) is opaque: no pattern matches it, and a human is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-__all__ = ["Segment", "judge_command", "lex_shell", "match_argv"]
+__all__ = ["Segment", "judge_command", "judge_segment", "lex_shell", "match_argv"]
 
 _SEPARATORS = frozenset(";|&\n")
-_BLANKS = frozenset(" \t\r\f\v")
-_SUBSTITUTIONS = ("$(", "<(", ">(")
+_BLANKS = frozenset(" \t")
+_OPAQUE = ("$(", "<(", ">(", "<<")
+_DUPLICATIONS = (">&", "<&")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Segment:
 
     Attributes:
         argv: its words, quotes and escapes resolved, leading assignments left out.
-        opaque: whether it holds a substitution, so that what runs cannot be told from the text.
+        opaque: whether it holds a substitution or a here-document, so that the text does not tell what runs.
     """
 
     argv: tuple[str, ...]
@@ -58,10 +59,11 @@ class _Lexer:
                 self._end_word()
             elif char in readers:
                 readers[char]()
-            elif text.startswith(_SUBSTITUTIONS, self._at):
+            elif text.startswith(_OPAQUE, self._at):
                 self._opaque = True
-                if char != "$":
-                    self._add(text[self._at : self._at + 2])
+                self._at += 2
+            elif text.startswith(_DUPLICATIONS, self._at):  # the & of 2>&1 separates nothing
+                self._add(text[self._at : self._at + 2])
                 self._at += 2
             else:
                 self._add(char)
@@ -100,7 +102,7 @@ class _Lexer:
         self._at += 1
         while self._at < len(text) and text[self._at] != '"':
             char = text[self._at]
-            if char == "\\" and text[self._at + 1 : self._at + 2] in ('"', "\\", "$", "`", "\n"):
+            if char == "\\" and self._at + 1 < len(text):
                 self._at += 1
                 char = text[self._at]
             elif char == "`" or text.startswith("$(", self._at):
@@ -110,7 +112,7 @@ class _Lexer:
         self._at += 1
 
     def _escaped(self) -> None:
-        self._add(self._text[self._at + 1 : self._at + 2])
+        self._add(self._text[self._at + 1 : self._at + 2] or "\\")  # at the very end it stands for itself
         self._at += 2
 
     def _backtick(self) -> None:
@@ -125,24 +127,24 @@ def lex_shell(command: str) -> tuple[Segment, ...]:
 
 @lru_cache(maxsize=1024)
 def _words(pattern: str) -> tuple[str, ...]:
-    return tuple(pattern.split())
+    return tuple(word for word in pattern.split(" ") if word)
 
 
 def match_argv(pattern: str, argv: Sequence[str]) -> bool:
-    """Whether the words match: ``*`` stands for one word, ``**`` for any number, all else for itself."""
-    return _match(_words(pattern), tuple(argv))
+    """Whether the words match, all of them.
 
-
-def _match(pattern: tuple[str, ...], argv: tuple[str, ...]) -> bool:
-    reachable = {0}
-    for word in pattern:
-        if word == "**":
-            reachable = set(range(min(reachable), len(argv) + 1))
-        else:
-            reachable = {at + 1 for at in reachable if at < len(argv) and word in ("*", argv[at])}
-        if not reachable:
-            return False
-    return len(argv) in reachable
+    ``*`` stands for one word, ``**`` for any number and only at the end of the pattern, all else for
+    itself. A pattern with ``**`` anywhere else matches nothing.
+    """
+    words = _words(pattern)
+    if "**" in words[:-1]:
+        return False
+    if words and words[-1] == "**":
+        words = words[:-1]
+        argv = argv[: len(words)]
+    return len(words) == len(argv) and all(
+        word in ("*", found) for word, found in zip(words, argv, strict=True)
+    )
 
 
 def judge_command(
@@ -154,20 +156,28 @@ def judge_command(
 ) -> Literal["allow", "ask", "deny"]:
     """Return the verdict on a command line under argv patterns.
 
-    One denied segment denies the line. The line is allowed only when every segment is allowed, none
-    is to be asked for, and none is opaque.
+    One denied segment denies the line. The line is allowed only when every segment is allowed and none
+    is to be asked for. An opaque segment, and one that sets variables and runs nothing, is asked for
+    whatever the patterns are.
     """
-    asks, allows = tuple(ask), tuple(allow)
-    if any(match_argv(pattern, segment.argv) for pattern in deny for segment in segments):
+    rules = {"deny": tuple(deny), "ask": tuple(ask), "allow": tuple(allow)}
+    verdicts = {judge_segment(segment, rules) or "ask" for segment in segments}
+    if "deny" in verdicts:
         return "deny"
-    if segments and all(
-        not segment.opaque
-        and not any(match_argv(pattern, segment.argv) for pattern in asks)
-        and any(match_argv(pattern, segment.argv) for pattern in allows)
-        for segment in segments
-    ):
-        return "allow"
-    return "ask"
+    return "allow" if verdicts == {"allow"} else "ask"
+
+
+def judge_segment(
+    segment: Segment, rules: Mapping[str, Sequence[str]]
+) -> Literal["allow", "ask", "deny"] | None:
+    """Return the verdict on one simple command under patterns by verdict; None when no pattern matches."""
+    if segment.opaque or not segment.argv:
+        return "ask"
+    if any(match_argv(pattern, segment.argv) for pattern in rules["deny"]):
+        return "deny"
+    if any(match_argv(pattern, segment.argv) for pattern in rules["ask"]):
+        return "ask"
+    return "allow" if any(match_argv(pattern, segment.argv) for pattern in rules["allow"]) else None
 
 
 def _is_assignment(word: str) -> bool:

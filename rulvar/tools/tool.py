@@ -21,7 +21,7 @@ from rulvar.tools.signature import read_signature
 
 __all__ = ["Effects", "ModelRetry", "Risk", "Tool", "ToolGuards", "ToolRefusal", "tool"]
 
-Risk = Literal["read", "write", "network", "exec", "destructive"]
+Risk = Literal["read", "write", "network", "exec", "destructive", "execute"]
 Effects = Literal["none", "read", "write", "host"]
 Guard = Callable[..., bool | str | Awaitable[bool | str | None] | None]
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -65,7 +65,7 @@ class Tool(Generic[Parameters, ValueOut]):
         function: what runs; sync or async; takes the arguments by name.
         id: what grants, fixtures and traces call it, for instance ``orders.lookup``; the name unless given.
         version: part of the tool's identity; change it when the tool's meaning changes.
-        risk: how dangerous a call is; the gate may ask for it.
+        risk: how dangerous a call is; the gate may ask for it. ``exec`` is short for ``execute``.
         needs_approval: whether a human must allow every call.
         public_errors: whether the model sees the text of any exception the tool raises.
         command: the argument that holds a command line, or its words; rules on argv look there.
@@ -112,6 +112,8 @@ class Tool(Generic[Parameters, ValueOut]):
                 f"tool {self.name!r}: risk {self.risk!r} is not one of {', '.join(get_args(Risk))}",
                 data={"field": "risk"},
             )
+        if self.risk == "exec":
+            object.__setattr__(self, "risk", "execute")  # the word that journals have
         if not self.id:
             object.__setattr__(self, "id", self.name)
         problem = _problem(self)

@@ -11,7 +11,15 @@ from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest
 from rulvar.contracts.stream import ChatEvent
 
-__all__ = ["Adapter", "FieldDifference", "NearestRow", "Served", "ServedHow", "served_by"]
+__all__ = [
+    "Adapter",
+    "FieldDifference",
+    "NearestRow",
+    "Served",
+    "ServedHow",
+    "provider_family",
+    "served_by",
+]
 
 ServedHow = Literal["hit", "miss", "exhausted", "passthrough", "live", "fake", "journal"]
 
@@ -78,3 +86,9 @@ def served_by(stream: object) -> Served:
     """Return what answered an exchange; a stream that says nothing came from a live provider."""
     served = getattr(stream, "served", None)
     return served if isinstance(served, Served) else Served(how="live")
+
+
+def provider_family(adapter: Adapter) -> str:
+    """Return whose models an adapter serves: its ``provider`` where it tells one, its id otherwise."""
+    family = getattr(adapter, "provider", None)
+    return family if isinstance(family, str) else adapter.id

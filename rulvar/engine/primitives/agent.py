@@ -21,7 +21,14 @@ from rulvar.engine.primitives.agent_delivery import (
     hand_over,
 )
 from rulvar.engine.primitives.agent_host import AgentHost, load_checkpoint, take_up
-from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan, agent_task, plan_agent, plan_fallback
+from rulvar.engine.primitives.agent_plan import (
+    AgentOptions,
+    AgentPlan,
+    agent_task,
+    fallback_trigger,
+    plan_agent,
+    plan_fallback,
+)
 from rulvar.engine.primitives.standing import stand_at_waits
 from rulvar.engine.run import Run
 from rulvar.errors import ReplayStopped, RulvarError
@@ -43,20 +50,20 @@ async def run_agent(run: Run, prompt: str, options: AgentOptions, site: CallSite
         return await _call(run, place, prompt, options, site)
     full = msgspec.structs.replace(options, result="full", fallback=None)
     result: AgentResult = await _call(run, place, prompt, full, site)
-    if result.status in fallback["on"]:
-        await _journal_fallback(run, place, result, fallback["model"])
-        return await _call(
-            run, place, prompt, msgspec.structs.replace(options, model=fallback["model"], fallback=None), site
-        )
+    trigger = fallback_trigger(result)
+    if trigger is not None and trigger in fallback["on"]:
+        await _journal_fallback(run, place, result, trigger, fallback["model"])
+        second = msgspec.structs.replace(options, model=fallback["model"], routing=None, fallback=None)
+        return await _call(run, place, prompt, second, site)
     return hand_over(run, place, options, result)
 
 
-async def _journal_fallback(run: Run, place: Place, result: AgentResult, model: str) -> None:
+async def _journal_fallback(run: Run, place: Place, result: AgentResult, trigger: str, model: str) -> None:
     """Journal that another model is asked; a failure that was served from the journal has brought its decision."""
     decision = {
         "decisionType": "model.fallback",
         "targetRef": result.call_ref,
-        "trigger": result.status,
+        "trigger": trigger,
         "model": model,
     }
     recorded = run.index.decisions_of("model.fallback", result.call_ref)
@@ -168,8 +175,10 @@ async def _journal_end(
     fields: dict[str, Any] = {}
     if status == "ok":
         fields["value"] = fragment(journal_form(end.output, "ctx.agent answer"))
-    elif status == "error" and end.error is not None:
+    elif end.error is not None and (status == "error" or end.is_kept):
         fields["error"] = end.error.to_wire()
+    if end.is_kept:
+        fields["memoizeOutcome"] = True
     fields["usage"] = state.usage.to_wire()
     if state.usage_approx:
         fields["usageApprox"] = True

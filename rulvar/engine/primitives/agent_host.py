@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart
@@ -29,7 +28,7 @@ from rulvar.runtime.loop import AgentTask
 from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import decide
 from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, unknown_tool
-from rulvar.tools.permissions import Decision, ToolRequest
+from rulvar.tools.permissions import Decision, ToolRequest, read_only
 from rulvar.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -65,6 +64,9 @@ class AgentHost:
         self.checkpoint_ref: str | None = None
         self._conduct: Conduct | None = plan.options.conduct
         self._call = ConductedCall(run, place, opened, task, plan.toolset)
+        self._permissions = run.engine.permissions
+        if plan.identity["isolation"] == "readonly":
+            self._permissions = read_only(self._permissions)
 
     def resumed(self, state: LoopState) -> None:
         """Tell the agent's conduct that the call goes on at a checkpoint."""
@@ -144,9 +146,9 @@ class AgentHost:
         self.checkpoint_ref = f"{run.run_id}/ckpt/{opened.seq}"
         if self._conduct is not None:
             state.notes = self._conduct.notes()
-        wire = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
+        blob = encode_checkpoint(state, self._plan.choice.reference, self._task.role)
         try:
-            await run.transcript_store.put(self.checkpoint_ref, dump_wire(wire))
+            await run.transcript_store.put(self.checkpoint_ref, blob)
         except (StoreError, OSError) as error:
             # going on would spend what a resumed run could not build upon
             fatal = error if isinstance(error, StoreError) else store_error(run.run_id, error)
@@ -181,7 +183,7 @@ class AgentHost:
             outcome, decision = unknown_tool(call.name), Decision("deny", "unknown")
         else:
             request = ToolRequest(tool, call.args, run.run_id, self._plan.agent_type)
-            decision = await decide(run.engine.permissions, request)
+            decision = await decide(self._permissions, request)
             problem = argument_problem(tool, call.args)
             if problem is not None:
                 outcome = problem
@@ -293,12 +295,11 @@ async def load_checkpoint(run: Run, claim: Claim) -> LoopState | None:
         return None
     ref = f"{run.run_id}/ckpt/{operation.first.seq}"
     data = await run.transcript_store.get(ref)
+    if data is None:
+        return None
     try:
-        wire = None if data is None else decode_json(data)
-        if not isinstance(wire, dict):
-            return None
-        state = decode_checkpoint(wire)
-    except (ValueError, RecursionError, ConfigError) as error:
+        state = decode_checkpoint(data)
+    except ConfigError as error:
         raise ConfigError(
             f"{ref}: {error}; restore it from a copy, or remove it to make the call from its first turn",
             data={"ref": ref},

@@ -17,16 +17,24 @@ from rulvar.engine.run import Run
 from rulvar.errors import ConfigError
 from rulvar.kernel.admission import check_usd
 from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, content_key
-from rulvar.runtime.agent import AgentProfile
+from rulvar.runtime.agent import AgentProfile, AgentResult
 from rulvar.runtime.history import Compaction
-from rulvar.runtime.limits import UsageLimits
+from rulvar.runtime.limits import UsageLimits, merged_limits
 from rulvar.runtime.loop import MAX_SCHEMA_ATTEMPTS, AgentTask
 from rulvar.runtime.retry import RetryPolicy
 from rulvar.runtime.router import ModelChoice, RoutingLayer, choose_model
 from rulvar.tools.tool import Tool
 from rulvar.tools.toolset import Toolset
 
-__all__ = ["AgentOptions", "AgentPlan", "agent_task", "brief_prompt", "plan_agent", "plan_fallback"]
+__all__ = [
+    "AgentOptions",
+    "AgentPlan",
+    "agent_task",
+    "brief_prompt",
+    "fallback_trigger",
+    "plan_agent",
+    "plan_fallback",
+]
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -49,7 +57,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     est_cost: float | None = None
     memoize_outcome: bool = False
     replay: str = "auto"
-    isolation: Any = "none"
+    isolation: Any = None
     stream: bool = False
     conduct: Any = None
     """How an agent value conducts the call; see ``engine.primitives.conduct``. None lets the model work freely."""
@@ -132,7 +140,7 @@ def plan_agent(
         "prompt": prompt if options.key is None else options.key,
         "schemaHash": shape_hash,
         "toolsetHash": tools_hash,
-        "isolation": _isolation(options.isolation),
+        "isolation": _isolation(options, profile),
     }
     key = content_key(identity)
     assert key is not None
@@ -174,8 +182,9 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _isolation(value: Any) -> Any:
-    return value if value == "none" else journal_value(value, "ctx.agent isolation")
+def _isolation(options: AgentOptions, profile: AgentProfile) -> Any:
+    value = options.isolation if options.isolation is not None else profile.isolation
+    return "none" if value is None or value == "none" else journal_value(value, "ctx.agent isolation")
 
 
 def _check_options(prompt: object, options: AgentOptions) -> None:
@@ -211,8 +220,15 @@ def _check_options(prompt: object, options: AgentOptions) -> None:
     check_usd(options.est_cost, "ctx.agent est_cost")
 
 
+_TRIGGERS = ("error", "limit", "schema-exhausted")
+
+
 def plan_fallback(options: AgentOptions, profile: AgentProfile) -> Mapping[str, Any] | None:
-    """Return ``{"model", "on"}`` of a call that may fall back to another model."""
+    """Return ``{"model", "on"}`` of a call that may fall back to another model.
+
+    Raises:
+        ConfigError: a fallback without a model, or one on what there is not; names the field.
+    """
     fallback = options.fallback if options.fallback is not None else profile.fallback
     if fallback is None:
         return None
@@ -220,22 +236,30 @@ def plan_fallback(options: AgentOptions, profile: AgentProfile) -> Mapping[str, 
         fallback = {"model": fallback}
     if not isinstance(fallback, Mapping) or not isinstance(fallback.get("model"), str):
         raise ConfigError(
-            "ctx.agent fallback: expected {'model': 'adapter:model', 'on': ['error', 'limit']}",
+            "ctx.agent fallback: expected {'model': 'adapter:model', 'on': ['error', 'limit', 'schema-exhausted']}",
             data={"field": "fallback"},
         )
     triggers = fallback.get("on", ("error",))
-    if isinstance(triggers, str) or not set(triggers) <= {"error", "limit"}:
-        raise ConfigError("ctx.agent fallback.on: use 'error' and 'limit'", data={"field": "fallback.on"})
+    if isinstance(triggers, str) or not all(trigger in _TRIGGERS for trigger in triggers):
+        raise ConfigError(
+            f"ctx.agent fallback.on: expected a list of {', '.join(map(repr, _TRIGGERS))}",
+            data={"field": "fallback.on"},
+        )
     return {"model": fallback["model"], "on": tuple(triggers)}
+
+
+def fallback_trigger(result: AgentResult) -> str | None:
+    """Return which trigger of a fallback an ended call is; None for one that no fallback is for."""
+    if result.status != "error":
+        return "limit" if result.status == "limit" else None
+    kind = None if result.error is None else (result.error.data or {}).get("kind")
+    return "schema-exhausted" if kind == "schema-mismatch" else "error"
 
 
 def agent_task(run: Run, plan: AgentPlan) -> AgentTask:
     options, profile = plan.options, plan.profile
-    limits = (
-        run.request.limits if profile.limits is None else UsageLimits.of(profile.limits, "profile limits")
-    )
-    if options.limits is not None or limits is None:
-        limits = UsageLimits.of(options.limits, "ctx.agent limits")
+    for given, where in ((options.limits, "ctx.agent limits"), (profile.limits, "profile limits")):
+        UsageLimits.of(given, where)
     retry = options.retry if options.retry is not None else profile.retry
     return AgentTask(
         prompt=plan.prompt,
@@ -247,14 +271,17 @@ def agent_task(run: Run, plan: AgentPlan) -> AgentTask:
         tools=plan.toolset.contracts,
         schema=plan.schema,
         system=profile.system if options.system is None else options.system,
-        limits=limits,
+        limits=merged_limits(options.limits, profile.limits, run.request.limits),
         compaction=Compaction.of(profile.compaction, f"profiles[{plan.agent_type!r}].compaction"),
         retry=RetryPolicy.of(retry, "ctx.agent retry") if retry is not None else run.engine.retry,
         media=options.media,
+        is_conducted=options.conduct is not None,
         schema_attempts=MAX_SCHEMA_ATTEMPTS if options.conduct is None else options.conduct.schema_attempts,
     )
 
 
-def brief_prompt(content: str) -> str:
+def brief_prompt(content: str, instruction: str | None = None) -> str:
     """Return the prompt of ``ctx.brief``."""
-    return f"Give a short, faithful account of the following for a reader who has not seen it.\n\n{content}"
+    if instruction is None:
+        instruction = "Give a short, faithful account of the following for a reader who has not seen it."
+    return f"{instruction}\n\n{content}"

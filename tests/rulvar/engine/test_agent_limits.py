@@ -93,7 +93,11 @@ async def test_a_stream_that_goes_quiet_is_cut_closed_and_tried_again() -> None:
         outcome = await engine.run(ask, {"idle_timeout_s": 0.05}, run_id="r").result()
         assert outcome.value == "hello"
         calls = [e for e in await engine.store.load("r") if e.key.startswith("pc:")]
-    assert [call.value["record"]["outcome"] for call in calls] == ["error", "ok"]
+    records = [call.value["record"] for call in calls]
+    assert [(record["outcome"], record.get("aborted")) for record in records] == [
+        ("aborted", "idle"),
+        ("ok", None),
+    ]
     assert adapter.closed == 2
 
 

@@ -166,3 +166,61 @@ async def test_the_model_is_told_of_a_denied_call_and_goes_on():
     engine = create_test_engine(agents={"*": model}, permissions={"deny": ["shell(rm *)"]})
     outcome = await engine.run(work).result()
     assert "denied by a rule" in outcome.value
+
+
+@tool(risk="network")
+def fetch(url: str) -> str:
+    """Fetch a page."""
+    return url
+
+
+@tool
+def plain() -> str:
+    """Declare nothing."""
+    return ""
+
+
+@tool(risk="read", needs_approval=True)
+def secret() -> str:
+    """Read what is not everybody's."""
+    return ""
+
+
+async def test_the_standard_preset_asks_for_what_reaches_further_or_does_not_say():
+    assert await verdict("standard", fetch, {"url": "x"}) == "ask"
+    assert await verdict("standard", plain, {}) == "ask"
+    assert await verdict({"ask": [{"risk": "undeclared"}]}, plain, {}) == "ask"
+    assert await verdict({"ask": [{"risk": "undeclared"}]}, look, {"path": "x"}) == "allow"
+
+
+@pytest.mark.parametrize("preset", ["strict", "standard", "open"])
+async def test_no_preset_clears_a_tool_that_needs_approval(preset):
+    assert await verdict(preset, secret, {}) == "ask"
+
+
+async def test_a_rule_by_risk_does_not_clear_a_tool_that_needs_approval_and_one_by_name_does():
+    assert await verdict({"allow": [{"risk": "read"}]}, secret, {}) == "ask"
+    assert await verdict({"allow": ["secret"]}, secret, {}) == "allow"
+
+
+async def test_rules_that_only_deny_or_ask_for_lines_leave_the_others_to_the_rest():
+    rules = {"deny": ["shell(rm **)"], "ask": ["shell(git push **)"]}
+    assert await verdict(rules, shell, {"command": "ls -la"}) == "allow"
+    assert await verdict(rules, shell, {"command": "ls; git push"}) == "ask"
+    assert await verdict(rules, shell, {"command": "ls <<X"}) == "ask"
+    assert await verdict({**rules, "default": "deny"}, shell, {"command": "ls"}) == "deny"
+    assert await verdict({**rules, "preset": "standard"}, shell, {"command": "ls"}) == "ask"
+
+
+def test_both_words_for_running_programs_are_one_risk():
+    @tool(risk="execute")
+    def start() -> str:
+        """Start a program."""
+        return ""
+
+    assert start.risk == shell.risk == "execute"
+
+
+async def test_a_rule_finds_a_tool_that_runs_programs_under_either_word():
+    assert await verdict({"deny": [{"risk": "exec"}]}, shell, {"command": "x"}) == "deny"
+    assert await verdict({"deny": [{"risk": "execute"}]}, shell, {"command": "x"}) == "deny"
