@@ -13,13 +13,8 @@ from rulvar.contracts.ports.observer import CallSite
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Call, Claim, Opened
 from rulvar.engine.control import finished
-from rulvar.engine.primitives.agent_delivery import (
-    announce_end,
-    announce_start,
-    deliver,
-    deliver_recorded,
-    hand_over,
-)
+from rulvar.engine.primitives.agent_delivery import deliver, deliver_recorded, hand_over
+from rulvar.engine.primitives.agent_events import announce_end, announce_recorded, announce_start
 from rulvar.engine.primitives.agent_host import AgentHost, load_checkpoint, take_up
 from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan, agent_task, plan_agent, plan_fallback
 from rulvar.engine.primitives.standing import stand_at_waits
@@ -69,6 +64,10 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
     call = Call(plan.identity, plan.key, options.label, site, options.replay)
     claim = run.claim(place, call)
     if claim.action == "skip":
+        assert claim.operation is not None
+        ended = claim.operation.terminal
+        bill = run.spend.bill({} if ended is None else ended.to_wire())
+        await announce_recorded(run, place, plan, claim.operation, bill, "skipped")
         return hand_over(run, place, options, AgentResult(status="skipped"))
     if claim.action == "wait":
         return await stand_at_waits(run, place, claim.operation)
@@ -76,7 +75,7 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
         assert claim.operation is not None
         if options.conduct is not None:
             options.conduct.served(run, claim.operation)
-        return deliver_recorded(run, place, plan, claim.operation)
+        return await deliver_recorded(run, place, plan, claim.operation)
     return await _run_live(run, place, plan, claim)
 
 
@@ -190,14 +189,13 @@ async def _journal_end(
         fields["conduct"] = plan.options.conduct.end_notes()
     wire = run.terminal(opened, status, fields)
     seq = await run.journal.append(wire)
-    cost = run.spend.add(wire)
+    run.spend.add(wire)
     run.budget.release(host.reservation)
     wire = {**wire, "seq": seq}
+    bill = run.spend.bill(wire)
     if status == "ok":
         wire["value"] = decode_json(journal_form(end.output, "ctx.agent answer"))
-    announce_end(
-        run, place, plan, wire, cost, opened.span, replayed=False, retries=_retries(state.provider_calls)
-    )
+    announce_end(run, place, plan, wire, bill, opened.span, retries=_retries(state.provider_calls))
     return wire
 
 

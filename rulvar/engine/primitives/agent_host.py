@@ -132,7 +132,8 @@ class AgentHost:
 
     async def go_on(self, state: LoopState) -> None:
         """Take up a call where it stopped: what its finished turns cost counts against the ceiling again."""
-        cost = self._run.spend.price(self._plan.choice.reference, state.usage)
+        paid = {"usage": state.usage.to_wire(), "servedBy": self._plan.choice.reference}
+        cost = self._run.spend.bill({**paid, "providerCalls": state.provider_calls}).cost_usd
         self._run.spend.add_exchange(self._opened.seq, cost)
         self._run.budget.settle(self._place, self.reservation, cost)
         await self.checkpoint(state)
