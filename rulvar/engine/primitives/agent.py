@@ -20,6 +20,7 @@ from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan, agent_t
 from rulvar.engine.primitives.standing import stand_at_waits
 from rulvar.engine.run import Run
 from rulvar.errors import ReplayStopped, RulvarError
+from rulvar.kernel.admission import Estimate
 from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.agent import AgentResult
 from rulvar.runtime.ends import LoopEnd, limit_reached
@@ -81,17 +82,26 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
 
 async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> Any:
     task = agent_task(run, plan)
+    budget, is_recorded = run.budget, claim.operation is not None
     if plan.options.conduct is None:
-        promise = run.budget.estimate(plan.options.est_cost, plan.profile.est_cost)
-        reservation = run.budget.reserve(place, promise)
+        if not is_recorded:
+            budget.check_spawns()
+        reservation = budget.reserve(place, _promise(run, plan), admitted=is_recorded)
     else:  # an agent value promises turn by turn
-        reservation = Reservation(run.budget.ledger.account(place.account), 0)
+        reservation = Reservation(budget.ledger.account(place.account), 0)
     try:
         if claim.operation is None or claim.operation.terminal is not None:
-            run.budget.count_spawn()
+            budget.count_spawn()
         return await _run_admitted(run, place, plan, claim, task, reservation)
     finally:
-        run.budget.ledger.release(reservation)
+        budget.ledger.release(reservation)
+
+
+def _promise(run: Run, plan: AgentPlan) -> Estimate:
+    """Return what is promised for a call: nothing where nobody knows a price, unless somebody says what it costs."""
+    call, profile = plan.options.est_cost, plan.profile.est_cost
+    unknown = call is None and profile is None and run.models.price_of(plan.choice.reference) is None
+    return Estimate(0.0, "unpriced") if unknown else run.budget.estimate(call, profile)
 
 
 async def _run_admitted(
@@ -135,6 +145,10 @@ async def _run_admitted(
         assert isinstance(end.fatal, RulvarError)
         run.stop(end.fatal)
         raise ReplayStopped(end.fatal)
+    if plan.options.conduct is None and (
+        end.denied is not None or (run.budget.is_exhausted and end.status != "ok")
+    ):
+        raise run.budget.exhausted_call(place, wire["seq"], end.denied)
     note = end.error.message if end.status == "limit" and end.error is not None else None
     return deliver(run, place, plan, wire, note=note)
 
