@@ -120,9 +120,11 @@ class Outcome(Generic[Value]):
 
     Attributes:
         status: ok, error, cancelled, exhausted, suspended, blocked or outcome_unknown.
-        value: what the workflow returned, as JSON; None unless status is ok. Its type is the workflow's,
-            for what JSON has: of a model it is the JSON object.
-        error: what ended the run, when it did not end ok.
+        value: what the workflow returned, as JSON; None unless status is ok, or exhausted: a workflow may return
+            something though its money was used up. Its type is the workflow's, for what JSON has: of a model
+            it is the JSON object.
+        error: what ended the run, when it did not end ok. A run that was exhausted and returned has none, nor has
+            one that ended with an exception that has nothing to do with money: that is in ``raised``.
         raised: the exception behind the error, and the line of the workflow's code that raised it; known to
             the segment that saw it, and not journaled.
         cost: spend of the whole run, earlier segments included.

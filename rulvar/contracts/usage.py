@@ -41,15 +41,25 @@ _ABSENT = object()
 
 
 def add_usage(left: Usage, right: Usage) -> Usage:
-    """Return the field-wise sum; an optional field is present when either side has it."""
+    """Return the field-wise sum.
+
+    Reasoning tokens are there when there are any. When either side tells how long its cache writes last, the sum does:
+    writes of which that is not known count as 5 minute ones, which cost the same.
+    """
+    reasoning = (left.reasoning_tokens or 0) + (right.reasoning_tokens or 0)
+    five_minutes: int | None = None
+    one_hour: int | None = None
+    if _tells_split(left) or _tells_split(right):
+        one_hour = (left.cache_write1h_tokens or 0) + (right.cache_write1h_tokens or 0)
+        five_minutes = _five_minutes(left) + _five_minutes(right)
     return Usage(
         input_tokens=left.input_tokens + right.input_tokens,
         output_tokens=left.output_tokens + right.output_tokens,
         cache_read_tokens=left.cache_read_tokens + right.cache_read_tokens,
         cache_write_tokens=left.cache_write_tokens + right.cache_write_tokens,
-        reasoning_tokens=_sum(left.reasoning_tokens, right.reasoning_tokens),
-        cache_write5m_tokens=_sum(left.cache_write5m_tokens, right.cache_write5m_tokens),
-        cache_write1h_tokens=_sum(left.cache_write1h_tokens, right.cache_write1h_tokens),
+        reasoning_tokens=reasoning if reasoning > 0 else None,
+        cache_write5m_tokens=five_minutes,
+        cache_write1h_tokens=one_hour,
     )
 
 
@@ -66,7 +76,7 @@ def usage_violations(usage: Usage | Mapping[str, Any]) -> list[str]:
     broken = {name for name in _REQUIRED if not is_token_count(fields.get(name, _ABSENT))}
     broken.update(name for name in _OPTIONAL if name in fields and not is_token_count(fields[name]))
     cached = _plus(fields.get("cacheReadTokens", _ABSENT), fields.get("cacheWriteTokens", _ABSENT))
-    if _exceeds(cached, fields.get("inputTokens", _ABSENT)):
+    if not _covers(fields.get("inputTokens", _ABSENT), cached):
         broken.add("inputTokens")
     if _has_split(fields):
         split = _plus(*(_or_zero(fields, name) for name in ("cacheWrite5mTokens", "cacheWrite1hTokens")))
@@ -82,13 +92,12 @@ def sanitize_usage(usage: Usage | Mapping[str, Any]) -> Usage:
     that does not add up keeps its 1 hour share and gives the rest to the 5 minute share.
     """
     fields = _fields(usage)
-    split_is_sound = not usage_violations(usage)
     input_tokens = _clamp(fields.get("inputTokens"))
     cache_read = min(_clamp(fields.get("cacheReadTokens")), input_tokens)
     cache_write = min(_clamp(fields.get("cacheWriteTokens")), input_tokens - cache_read)
     five_minutes: int | None = None
     one_hour: int | None = None
-    if split_is_sound:
+    if _is_sound_split(fields, cache_write):
         five_minutes = _clamp_present(fields, "cacheWrite5mTokens")
         one_hour = _clamp_present(fields, "cacheWrite1hTokens")
     elif _has_split(fields):
@@ -148,19 +157,31 @@ def _has_split(fields: Mapping[str, Any]) -> bool:
     return "cacheWrite5mTokens" in fields or "cacheWrite1hTokens" in fields
 
 
+def _is_sound_split(fields: Mapping[str, Any], cache_write: int) -> bool:
+    """Whether the shares that are told are counts, and sum to the cache writes."""
+    shares = [fields[name] for name in ("cacheWrite5mTokens", "cacheWrite1hTokens") if name in fields]
+    return all(map(is_token_count, shares)) and sum(shares) == cache_write
+
+
+def _tells_split(usage: Usage) -> bool:
+    return usage.cache_write5m_tokens is not None or usage.cache_write1h_tokens is not None
+
+
+def _five_minutes(usage: Usage) -> int:
+    if usage.cache_write5m_tokens is not None:
+        return usage.cache_write5m_tokens
+    return max(0, usage.cache_write_tokens - (usage.cache_write1h_tokens or 0))
+
+
 def _or_zero(fields: Mapping[str, Any], name: str) -> Any:
     share = fields.get(name)
     return 0 if share is None else share
 
 
 def _clamp(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(_number(value)):
         return 0
-    if isinstance(value, float):
-        if value - value != 0:
-            return 0
-        value = math.ceil(value)
-    return max(0, min(int(value), MAX_SAFE_INTEGER))
+    return max(0, min(math.ceil(value), MAX_SAFE_INTEGER))
 
 
 def _clamp_present(fields: Mapping[str, Any], name: str) -> int | None:
@@ -178,11 +199,12 @@ def _plus(left: Any, right: Any) -> float | str:
     return _number(left) + _number(right)
 
 
-def _exceeds(left: float | str, right: Any) -> bool:
-    right = _primitive(right)
+def _covers(left: Any, right: float | str) -> bool:
+    """Whether the left is at least the right; nothing covers what is not a number."""
+    left = _primitive(left)
     if isinstance(left, str) and isinstance(right, str):
-        return left.encode("utf-16-be", "surrogatepass") > right.encode("utf-16-be", "surrogatepass")
-    return _number(left) > _number(right)
+        return left.encode("utf-16-be", "surrogatepass") >= right.encode("utf-16-be", "surrogatepass")
+    return _number(left) >= _number(right)
 
 
 def _same_number(left: float | str, right: Any) -> bool:
@@ -242,9 +264,3 @@ def _parse_number(text: str) -> float:
 
 def _infinity(text: str) -> float:
     return {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}.get(text, math.nan)
-
-
-def _sum(left: int | None, right: int | None) -> int | None:
-    if left is None:
-        return right
-    return left if right is None else left + right

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import Msg
-from rulvar.contracts.usage import Usage
+from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.engine.past_spend import PastSpend
-from rulvar.errors import AdmissionRejectedError, BudgetExhaustedError
+from rulvar.errors import BudgetExhaustedError
 from rulvar.kernel.admission import Estimate, estimate
-from rulvar.kernel.ledger import Denial, Ledger, Reservation, usd
+from rulvar.kernel.ledger import ROOT, Account, Denial, Ledger, Reservation, usd
 from rulvar.runtime.history import rough_tokens
 from rulvar.runtime.pricing import affordable_output_tokens
 
@@ -39,14 +39,19 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remaining:
-    """What a run may still spend; ``usd`` is None without a ceiling."""
+    """What a run may still spend, and how many agents and children it may still start.
+
+    ``usd`` is the ceiling less what was spent, promises not counted; None without a ceiling.
+    """
 
     usd: float | None
     spawns: int
 
-    def to_wire(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {"usd": self.usd, "spawns": self.spawns}
+    def to_wire(self) -> dict[str, Any] | None:
+        """Return the JSON object, of the fields that ``Spent`` has; None without a ceiling."""
+        if self.usd is None:
+            return None
+        return {"usd": self.usd, "usage": ZERO_USAGE.to_wire(), "agentsSpawned": self.spawns}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +105,9 @@ class Budget:
         self.children: dict[str, int] = {}
         self.calls = 0
         self._past: PastSpend | None = None
-        self.denied: BudgetExhaustedError | None = None
+        self._unbounded: set[str] = set()
+        self.is_exhausted = False
+        """Whether the run's own ceiling is reached, or refused a call: the run ends exhausted, whoever catches that."""
 
     def snapshot(self) -> BudgetSnapshot:
         """Return the state of the run's account."""
@@ -116,56 +123,117 @@ class Budget:
         """Return what is promised for a call."""
         return estimate(call, profile, counted, self._defaults)
 
-    def reserve(self, place: Place, amount: Estimate) -> Reservation:
+    def reserve(self, place: Place, amount: Estimate, *, admitted: bool = False) -> Reservation:
         """Promise an amount for a call at a place.
+
+        The flat promise says nothing of the call: where its child workflow has less left, that is promised.
+
+        Args:
+            admitted: whether the journal holds the call: it was admitted once, and goes on.
 
         Raises:
             BudgetExhaustedError: an account of the chain does not admit it.
         """
-        verdict = self.ledger.reserve(place.account, amount.reserve_usd)
+        left = self.ledger.allowance(place.account) if amount.source == "default" else None
+        usd_wanted = amount.reserve_usd if left is None else min(amount.reserve_usd, left)
+        if admitted:
+            verdict: Reservation | Denial = self.ledger.promise(place.account, usd_wanted)
+        else:
+            verdict = self.ledger.reserve(place.account, usd_wanted)
         if isinstance(verdict, Denial):
-            raise self._exhausted(verdict, f"asked {usd(verdict.proposed)}{_ORIGINS.get(amount.source, '')}")
+            origin = _ORIGINS.get(amount.source, "") if usd_wanted == amount.reserve_usd else ""
+            raise self._exhausted(verdict, f"asked {usd(verdict.proposed)}{origin}")
         self.announce()
         return verdict
 
-    def count_spawn(self) -> None:
-        """Count one more agent or child against the run's lifetime cap.
+    @property
+    def spawns_left(self) -> int:
+        """How many agents and children the run may still start."""
+        return max(0, self._defaults.max_spawns - self.spawned)
+
+    def check_spawns(self) -> None:
+        """Check that one more agent may start.
 
         Raises:
-            AdmissionRejectedError: the cap is reached.
+            BudgetExhaustedError: the run has started as many as it may.
         """
-        if self.spawned >= self._defaults.max_spawns:
-            raise AdmissionRejectedError(
+        if not self.spawns_left:
+            self.is_exhausted = True
+            raise BudgetExhaustedError(
                 f"the run has started {self.spawned} agents and children, as many as it may "
                 "(budget_defaults max_spawns)",
-                data={"reason": {"code": "spawn_cap"}},
+                data={"cap": self._defaults.max_spawns},
             )
+
+    def count_spawn(self) -> None:
+        """Count one more agent or child against the run's lifetime cap."""
         self.spawned += 1
 
-    def settle(self, place: Place, reservation: Reservation, cost_usd: float | None) -> None:
-        """Book what an exchange or a call cost."""
+    def settle(self, place: Place, cost_usd: float | None, *, may_exhaust: bool = True) -> None:
+        """Book what an exchange cost.
+
+        Args:
+            may_exhaust: whether the run is exhausted once its ceiling is reached.
+        """
         if cost_usd:
             self.ledger.spend(place.account, cost_usd)
+            self.is_exhausted = self.is_exhausted or (may_exhaust and self.ledger.root.is_spent)
+
+    def warn_of_price(self, reference: str) -> None:
+        """Tell, once per model, that the run's ceiling does not bound a model that has no price."""
+        if self.ceiling_usd is None or reference in self._unbounded:
+            return
+        self._unbounded.add(reference)
+        msg = (
+            f"{reference!r} has no price: what it costs is not known, and the run's ceiling of {self.ceiling_usd} USD "
+            "does not bound it; give the engine a price for it: pricing="
+        )
+        self._run.bus.emit("log", self._run.root.span, None, {"level": "warn", "msg": msg})
 
     def release(self, reservation: Reservation) -> None:
         """Give a call's promise back."""
         self.ledger.release(reservation)
         self.announce()
 
-    def open_child(self, place: Place, scope: str, share: float | None = None) -> None:
-        """Open the account of a child workflow; ``share`` is the part of what is left that it gets."""
-        self.ledger.open(scope, place.account, self._fraction(share))
+    def child_bound(self, place: Place, share: float | None) -> float | None:
+        """Return the ceiling in USD of a child that starts at a place; None where its parents' bound it alone.
 
-    def reopen_child(self, place: Place, scope: str, admitted_at: int, share: float | None = None) -> None:
+        Args:
+            share: the part of what is left that it gets; None is the engine's default.
+        """
+        fraction, left = self._fraction(share), self.ledger.account(place.account).remaining
+        return None if left is None or fraction >= 1 else fraction * usd(left)
+
+    def open_child(self, place: Place, scope: str, bound_usd: float | None) -> None:
+        """Open the account of a child workflow."""
+        self.ledger.open_bounded(scope, place.account, bound_usd)
+
+    def reopen_child(
+        self, place: Place, scope: str, admitted_at: int, bound_usd: float | None, share: float | None
+    ) -> None:
         """Open the account of a child that the journal brought: what it got once is all that it gets.
 
         Args:
             admitted_at: seq of the decision that admitted it.
+            bound_usd: the ceiling that the decision gave it; None where it tells none.
+            share: the part of what was left that it would get by the ceiling that the run has by now.
         """
         if self._past is None:
             self._past = PastSpend(self._run.spend.past)
-        before, spent = self._past.of(place.account, admitted_at), self._past.of(scope)
-        self.ledger.reopen(scope, place.account, self._fraction(share), before, spent)
+        spent = self._past.of(scope)
+        if bound_usd is not None and not self.is_raised_since(admitted_at):
+            self.ledger.open_bounded(scope, place.account, bound_usd, spent)
+        else:
+            before = self._past.of(place.account, admitted_at)
+            self.ledger.reopen(scope, place.account, self._fraction(share), before, spent)
+
+    def is_raised_since(self, seq: int) -> bool:
+        """Whether the run was given another ceiling after an entry."""
+        request = self._run.request
+        if request.resumed and request.budget_usd is not None:
+            return True
+        overrides = self._run.index.decisions.get("run_budget_override", ())
+        return any(entry.seq > seq for entry in overrides)
 
     def _fraction(self, share: float | None) -> float:
         return self._defaults.child_fraction if share is None else share
@@ -178,36 +246,63 @@ class Budget:
         Raises:
             BudgetExhaustedError: the rest does not buy one useful turn.
         """
+        spent = self.ledger.first(reservation.account.name, lambda account: account.is_spent)
+        if spent is not None:
+            raise self._exhausted(self._denial(spent), "and it is spent")
         rest = self.ledger.affordable(reservation)
-        if rest is None:
-            return None
-        pricing = self._run.models.price_of(reference)
-        if pricing is None:
+        pricing = None if rest is None else self._run.models.price_of(reference)
+        if rest is None or pricing is None:
             return None
         tokens = affordable_output_tokens(pricing, rest, rough_tokens(messages))
         if math.isinf(tokens) or tokens >= caps.max_output_tokens:
             return None
         least = max(1, caps.min_output_tokens_per_turn or 1)
         if tokens < least:
-            raise self._exhausted(self._denial(reservation), "and the rest buys no further turn")
+            raise self._exhausted(self._denial(reservation.account), "and the rest buys no further turn")
         return int(tokens)
 
     def affords(self, reservation: Reservation, cost_usd: float | None) -> bool:
         """Whether every account of a call's chain pays for what an exchange has cost so far."""
         rest = self.ledger.affordable(reservation)
-        if rest is None or not cost_usd or cost_usd <= rest:
-            return True
-        self._exhausted(
-            self._denial(reservation), "and the turn costs more than the rest"
-        )  # the run ends exhausted, whoever catches the error
-        return False
+        return rest is None or not cost_usd or cost_usd <= rest
+
+    def exhausted_call(
+        self, place: Place, entry_ref: int, refusal: BudgetExhaustedError | None
+    ) -> BudgetExhaustedError:
+        """Return the error of an agent that had begun, and that the money did not reach for.
+
+        Args:
+            entry_ref: seq of the entry that holds its end.
+            refusal: what the budget said, where it said it.
+        """
+        root = self.ledger.root
+        full = self.ledger.first(place.account, lambda account: account.is_full)
+        data: dict[str, Any] = {
+            **(self._denial(full or root).to_wire() if refusal is None else refusal.data),
+            "scope": place.scope,
+            "entryRef": entry_ref,
+            "source": "root" if full is None or full is root else "child-account",
+            "rootSpentUsd": self._run.spend.spent_usd,
+        }
+        if self.ceiling_usd is not None:
+            data["rootCeilingUsd"] = self.ceiling_usd
+        if full is not None:
+            data |= {
+                "crossedScope": full.name,
+                "crossedCeilingUsd": usd(full.ceiling or 0),
+                "crossedSpentUsd": self._run.spend.spent_usd if full is root else usd(full.spent),
+                "crossedCommittedReserveUsd": usd(full.reserved),
+                "crossedFinalizeReserveUsd": 0,
+            }
+        text = refusal.message if refusal is not None else "the run's budget is used up"
+        return BudgetExhaustedError(f"{text}; the agent ended there", data=data)
 
     def announce(self) -> None:
         """Emit the state of the run's account."""
         root = self.ledger.root
         facts = {
             "spentUsd": self._run.spend.spent_usd,
-            "remainingUsd": None if root.ceiling is None else usd(max(0, root.ceiling - root.spent)),
+            "remainingUsd": self._left_usd,
             "committedReserveUsd": usd(root.reserved),
         }
         self._run.bus.emit("budget:update", self._run.root.span, None, facts)
@@ -223,23 +318,22 @@ class Budget:
 
     def remaining(self) -> Remaining:
         """Return what the run may still spend."""
-        left = self.ledger.root.remaining
-        return Remaining(
-            usd=None if left is None else usd(left), spawns=self._defaults.max_spawns - self.spawned
-        )
+        return Remaining(usd=self._left_usd, spawns=self.spawns_left)
 
-    def _denial(self, reservation: Reservation) -> Denial:
-        account = self.ledger.account(reservation.account.name)
+    @property
+    def _left_usd(self) -> float | None:
+        return None if self.ceiling_usd is None else max(0, self.ceiling_usd - self._run.spend.spent_usd)
+
+    def _denial(self, account: Account) -> Denial:
         return Denial(account.name, account.ceiling or 0, account.spent, account.reserved, 0)
 
     def _exhausted(self, denial: Denial, reason: str) -> BudgetExhaustedError:
-        error = BudgetExhaustedError(
+        self.is_exhausted = self.is_exhausted or denial.account == ROOT
+        return BudgetExhaustedError(
             f"the budget of {denial.account!r} does not admit this call: ceiling {usd(denial.ceiling)} USD, spent "
             f"{usd(denial.spent)}, promised {usd(denial.reserved)}, {reason}",
             data=denial.to_wire(),
         )
-        self.denied = error
-        return error
 
 
 class BudgetView:

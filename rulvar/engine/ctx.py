@@ -261,7 +261,11 @@ class Ctx:
         Args:
             tasks: functions without arguments that return awaitables, or coroutines.
             settle: return one Settled per branch instead of raising; failures are in ``dropped``.
-            abort_siblings: cancel the other branches when one fails.
+            abort_siblings: cancel the other branches when one fails; one that meets a limit does not fail.
+
+        Raises:
+            BudgetExhaustedError: a branch was refused money, whatever became of the others.
+            Exception: the first failure in the order of the branches, one that only met a limit last.
         """
         return run_parallel(self._run, tasks, settle=settle, abort_siblings=abort_siblings)
 
@@ -278,6 +282,9 @@ class Ctx:
             on_item_error: ``"drop"`` leaves a failed item out of the results and lists it in
                 ``dropped``, ``"throw"`` raises the first failure once all items are through,
                 ``"collect"`` returns a PipelineResult.
+
+        Raises:
+            BudgetExhaustedError: an item was refused money; it is not dropped.
         """
         return run_pipeline(self._run, items, stages, on_item_error)
 

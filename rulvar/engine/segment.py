@@ -29,7 +29,7 @@ from rulvar.engine.run import Run
 from rulvar.engine.run_meta import run_meta, segments_of
 from rulvar.engine.workflow import takes_args
 from rulvar.errors import (
-    BudgetExceededError,
+    BudgetExhaustedError,
     ConfigError,
     JournalMissError,
     LeaseHeldError,
@@ -64,6 +64,7 @@ class Segment:
         self._request = request
         self._workflow_is_known = workflow_is_known
         self._held = HeldRun(engine.store, engine.transcripts, None)
+        self._has_returned = False
         self._passed_on: BaseException | None = (
             None  # what is no error of the run: an exit, a test's own verdict
         )
@@ -228,9 +229,11 @@ class Segment:
                 return "error", None, run.stop_error
             if run.suspended:
                 return "suspended", None, None
-            if run.cancel_reason is not None:
+            if run.cancel_reason is not None and not run.budget.is_exhausted:
                 return "cancelled", None, RunCancelledError(run.cancel_reason)
-            return "ok", decode_json(returned_form(workflow, value)), None
+            returned = decode_json(returned_form(workflow, value))
+            self._has_returned = True
+            return "exhausted" if run.budget.is_exhausted else "ok", returned, None
         except BaseException as raised:
             return self._unwound(run, unwrapped(raised))
         finally:
@@ -247,15 +250,20 @@ class Segment:
             return "error", None, error.error
         if isinstance(error, RunSuspended) or (run.suspended and isinstance(error, Exception)):
             return "suspended", None, None
-        if isinstance(error, asyncio.CancelledError):
-            return "cancelled", None, RunCancelledError(run.cancel_reason or "the run's task was cancelled")
-        if not isinstance(error, Exception):
+        if not isinstance(error, (Exception, asyncio.CancelledError)):
             self._passed_on = error
             return "error", None, error
-        if run.cancel_reason is not None and not isinstance(error, OutcomeUnknownError):
-            return "cancelled", None, RunCancelledError(run.cancel_reason)
-        if run.budget.denied is not None and not isinstance(error, BudgetExceededError):
-            return "exhausted", None, run.budget.denied
+        if not isinstance(error, OutcomeUnknownError):
+            if isinstance(error, BudgetExhaustedError):
+                return "exhausted", None, error
+            if run.budget.is_exhausted:  # whatever else went wrong, the money was used up
+                return "exhausted", None, error if isinstance(error, RulvarError) else None
+            if isinstance(error, asyncio.CancelledError) or run.cancel_reason is not None:
+                return (
+                    "cancelled",
+                    None,
+                    RunCancelledError(run.cancel_reason or "the run's task was cancelled"),
+                )
         return getattr(error, "run_status", "error"), None, error
 
     def _warn_of_changed_body(self, run: Run, meta: Mapping[str, Any]) -> None:
@@ -268,11 +276,13 @@ class Segment:
 
     def _outcome(self, run: Run, status: RunStatus, value: Any, error: BaseException | None) -> Outcome:
         wire = None if error is None else WireError.from_wire(wire_error(error))
+        unsaid = run.failure if status == "exhausted" and not self._has_returned else None
+        behind = unsaid if error is None else error
         return Outcome(
             status=status,
             value=value,
             error=wire,
-            raised=None if error is None else describe_raised(error),
+            raised=None if behind is None else describe_raised(behind),
             cost=run.spend.report(),
             usage=run.spend.usage,
             dropped=tuple(run.dropped),
@@ -292,7 +302,7 @@ class Segment:
                     "runStatus": outcome.status,
                     "segment": run.segment + 1,
                 }
-                if outcome.status == "ok" and (hashed := hash_output(outcome.value)) is not None:
+                if self._has_returned and (hashed := hash_output(outcome.value)) is not None:
                     settle["outputHash"] = hashed
                 assert _SETTLE_KEY is not None
                 await run.decide("", _SETTLE_KEY, run.root.span, settle)

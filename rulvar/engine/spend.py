@@ -15,6 +15,7 @@ from rulvar.contracts.outcome import CostReport
 from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage, recorded_usage
 from rulvar.errors import ConfigError
 from rulvar.kernel.ledger import usd
+from rulvar.runtime.billing import Bill, bill_entry
 from rulvar.runtime.pricing import price_usd
 from rulvar.runtime.router import ROLES
 
@@ -115,34 +116,41 @@ class Spend:
         Args:
             abandoned: whether an abandon entry covers it: its money is told apart from the run's.
         """
-        usage = recorded_usage(wire) or ZERO_USAGE
-        reference = str(wire.get("servedBy", ""))
-        cost = self.price(reference, usage)
-        attribution = _mapping(wire.get("costAttribution"))
+        bill = self.bill(wire)
         self.agents += 1
         under_way = self._under_way.pop(wire.get("ref", -1), 0.0)
         self._under_way_usd = self._under_way_usd - under_way if self._under_way else 0.0
-        self.usage = add_usage(self.usage, usage)
-        calls = wire.get("providerCalls")
-        self._wire_requests += len(calls) if isinstance(calls, list) else 0
-        self._approximate = self._approximate or bool(wire.get("usageApprox"))
-        amount = cost or 0.0
+        self._wire_requests += _wire_requests(wire.get("providerCalls"))
+        usage = recorded_usage(wire)
         if abandoned:
-            self._abandoned_usd += amount
-            return cost
-        self._ended_usd += amount
-        if cost is None and (usage.input_tokens or usage.output_tokens):
-            self._unpriced[reference] = None
-        for dimension, key in (
-            ("model", reference),
-            ("phase", attribution.get("phase") or "unknown"),
-            ("agent_type", attribution.get("agentType") or "unknown"),
-            ("role", attribution.get("role") or "loop"),
-            ("scope", wire.get("scope") or "root"),
-        ):
+            self._abandoned_usd += bill.usd
+        if abandoned or usage is None:
+            return bill.cost_usd
+        self.usage = add_usage(self.usage, usage)
+        self._approximate = self._approximate or bool(wire.get("usageApprox"))
+        self._ended_usd += bill.usd
+        if usage.input_tokens or usage.output_tokens:
+            self._unpriced.update(dict.fromkeys(bill.unpriced))
+        self._attribute(wire, bill)
+        return bill.cost_usd
+
+    def _attribute(self, wire: Mapping[str, Any], bill: Bill) -> None:
+        attribution = _mapping(wire.get("costAttribution"))
+        role = attribution.get("role") or "loop"
+        parts = [("model", unit.model, unit.usd) for unit in bill.units]
+        parts += [("role", unit.role or role, unit.usd) for unit in bill.units]
+        parts += [
+            ("phase", attribution.get("phase") or "unknown", bill.usd),
+            ("agent_type", attribution.get("agentType") or "unknown", bill.usd),
+            ("scope", wire.get("scope") or "root", bill.usd),
+        ]
+        for dimension, key, amount in parts:
             totals = self._by[dimension]
             totals[str(key)] = totals.get(str(key), 0.0) + amount
-        return cost
+
+    def bill(self, wire: Mapping[str, Any]) -> Bill:
+        """Return what a terminal entry of an agent cost."""
+        return bill_entry(wire, self.price)
 
     def price(self, reference: str, usage: Usage) -> float | None:
         """Return the cost of a usage at a model's price, None when it has none."""
@@ -169,6 +177,14 @@ class Spend:
 def _mapping(value: Any) -> Mapping[str, Any]:
     """Return what an entry holds where an object belongs; whatever else stands there counts as nothing."""
     return value if isinstance(value, Mapping) else {}
+
+
+def _wire_requests(calls: Any) -> int:
+    """Return how many requests exchanges came to: a record may stand for several."""
+    if not isinstance(calls, list):
+        return 0
+    counts = (call.get("wireRequests", 1) if isinstance(call, Mapping) else 1 for call in calls)
+    return sum(count if isinstance(count, int) else 1 for count in counts)
 
 
 def _receipt(entry: JournalEntry) -> Any:

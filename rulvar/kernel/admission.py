@@ -136,9 +136,9 @@ _RANGES = {
 def recorded_admissions(
     decisions: Iterable[JournalEntry],
 ) -> dict[tuple[str, str], tuple[int, Mapping[str, Any]]]:
-    """Return the seqs and verdicts of the admissions that a journal holds, by the scopes of parent and child.
+    """Return the seqs and decisions of the admissions that a journal holds, by the scopes of parent and child.
 
-    The first one stands.
+    The first admission stands; a refusal stands until one.
     """
     found: dict[tuple[str, str], tuple[int, Mapping[str, Any]]] = {}
     for entry in decisions:
@@ -146,6 +146,13 @@ def recorded_admissions(
         child = value.get("childScope") if isinstance(value, Mapping) else None
         decision = value.get("decision") if isinstance(value, Mapping) else None
         verdict = decision.get("verdict") if isinstance(decision, Mapping) else None
-        if isinstance(child, str) and isinstance(verdict, Mapping):
-            found.setdefault((entry.scope, child), (entry.seq, verdict))
+        if (
+            not isinstance(child, str)
+            or not isinstance(decision, Mapping)
+            or not isinstance(verdict, Mapping)
+        ):
+            continue
+        before = found.get((entry.scope, child))
+        if before is None or before[1]["verdict"].get("kind") != "admit":
+            found[entry.scope, child] = (entry.seq, decision)
     return found

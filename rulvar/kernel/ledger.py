@@ -7,6 +7,7 @@ promised.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -44,6 +45,16 @@ class Account:
     def remaining(self) -> int | None:
         """What may still be promised; None without a ceiling. Never below zero."""
         return None if self.ceiling is None else max(0, self.ceiling - self.spent - self.reserved)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether its ceiling is reached by what was spent alone."""
+        return self.ceiling is not None and self.spent >= self.ceiling
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its ceiling is reached by what was spent and promised."""
+        return self.ceiling is not None and self.spent + self.reserved >= self.ceiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +129,26 @@ class Ledger:
             spent_usd: what it has spent before, which its parent has booked already.
         """
         spent = micro_usd(spent_usd)
-        above = self._accounts[parent]
-        left = above.remaining
+        left = self._accounts[parent].remaining
         # with all that its parent has left it is bounded by its parent alone
         ceiling = None if left is None or fraction >= 1 else spent + int(left * fraction)
         if most is not None:
             ceiling = most if ceiling is None else min(ceiling, most)
-        account = self._accounts.get(name)
-        if account is None:
-            account = self._accounts[name] = Account(name, above, ceiling, spent=spent)
-        return account
+        return self._opened(name, parent, ceiling, spent)
+
+    def open_bounded(
+        self, name: str, parent: str, ceiling_usd: float | None, spent_usd: float = 0.0
+    ) -> Account:
+        """Open a child account with the ceiling that it was given when it was admitted.
+
+        Args:
+            spent_usd: what it has spent since, which its parent has booked already.
+        """
+        ceiling = None if ceiling_usd is None else micro_usd(ceiling_usd)
+        return self._opened(name, parent, ceiling, micro_usd(spent_usd))
 
     def reopen(self, name: str, parent: str, fraction: float, before_usd: float, spent_usd: float) -> Account:
-        """Open a child account that an earlier segment had opened, with the ceiling that it had then.
+        """Open a child account that an earlier segment had opened, with the ceiling that it has by now.
 
         Args:
             before_usd: what its parent had spent when it was opened.
@@ -139,9 +157,12 @@ class Ledger:
         above = self._accounts[parent]
         left = None if above.ceiling is None else max(0, above.ceiling - micro_usd(before_usd))
         ceiling = None if left is None or fraction >= 1 else int(left * fraction)
+        return self._opened(name, parent, ceiling, micro_usd(spent_usd))
+
+    def _opened(self, name: str, parent: str, ceiling: int | None, spent: int) -> Account:
         account = self._accounts.get(name)
         if account is None:
-            account = self._accounts[name] = Account(name, above, ceiling, spent=micro_usd(spent_usd))
+            account = self._accounts[name] = Account(name, self._accounts[parent], ceiling, spent=spent)
         return account
 
     def reserve(self, name: str, amount_usd: float) -> Reservation | Denial:
@@ -160,6 +181,30 @@ class Ledger:
         for account in chain:
             account.reserved += amount
         return Reservation(chain[0], amount)
+
+    def promise(self, name: str, amount_usd: float) -> Reservation:
+        """Promise an amount that was admitted before: no account is asked again."""
+        amount = micro_usd(amount_usd)
+        chain = list(self._chain(name))
+        for account in chain:
+            account.reserved += amount
+        return Reservation(chain[0], amount)
+
+    def allowance(self, name: str) -> float | None:
+        """Return what is left, in USD, of the tightest ceiling that a child workflow around an account was given.
+
+        A child cannot spend more than that, whatever is expected of its calls. None where no child has a ceiling.
+        """
+        left = [
+            account.remaining
+            for account in self._chain(name)
+            if account.parent is not None and account.remaining is not None and "#" not in account.name
+        ]
+        return usd(min(left)) if left else None
+
+    def first(self, name: str, is_meant: Callable[[Account], bool]) -> Account | None:
+        """Return the first account, from one up to the root, of which something holds."""
+        return next((account for account in self._chain(name) if is_meant(account)), None)
 
     def release(self, reservation: Reservation) -> None:
         """Give a promise back; a second time does nothing."""

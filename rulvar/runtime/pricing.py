@@ -58,7 +58,7 @@ def _amounts(pricing: ModelPricing, usage: Usage) -> tuple[float, float, float, 
     write_rate = _either(pricing.cache_write_usd_per_m_tok, rate)
     hour_rate = _either(pricing.cache_write1h_usd_per_m_tok, write_rate)
     hour = usage.cache_write1h_tokens or 0
-    cost = (written - hour) / _M * write_rate * by_in + hour / _M * hour_rate * by_in
+    cost = (max(0, written - hour) / _M * write_rate + hour / _M * hour_rate) * by_in
     return paid, out, read / _M * read_rate * by_in, cost
 
 
@@ -70,7 +70,7 @@ def affordable_output_tokens(pricing: ModelPricing, remaining_usd: float, input_
     tier = _tier(pricing, input_tokens)
     by_in, by_out = (tier.input_multiplier, tier.output_multiplier) if tier else (1, 1)
     rate = pricing.output_usd_per_m_tok * by_out
-    if rate == 0:
+    if rate <= 0:
         return math.inf
     rest = remaining_usd - input_tokens / _M * pricing.input_usd_per_m_tok * by_in
     return math.floor(rest / rate * _M)

@@ -13,13 +13,8 @@ from rulvar.contracts.ports.observer import CallSite
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Call, Claim, Opened
 from rulvar.engine.control import finished
-from rulvar.engine.primitives.agent_delivery import (
-    announce_end,
-    announce_start,
-    deliver,
-    deliver_recorded,
-    hand_over,
-)
+from rulvar.engine.primitives.agent_delivery import deliver, deliver_recorded, hand_over
+from rulvar.engine.primitives.agent_events import announce_end, announce_recorded, announce_start
 from rulvar.engine.primitives.agent_host import AgentHost, load_checkpoint, take_up
 from rulvar.engine.primitives.agent_plan import (
     AgentOptions,
@@ -32,6 +27,7 @@ from rulvar.engine.primitives.agent_plan import (
 from rulvar.engine.primitives.standing import stand_at_waits
 from rulvar.engine.run import Run
 from rulvar.errors import ReplayStopped, RulvarError
+from rulvar.kernel.admission import Estimate
 from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.agent import AgentResult
 from rulvar.runtime.ends import LoopEnd, limit_reached
@@ -76,6 +72,10 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
     call = Call(plan.identity, plan.key, options.label, site, options.replay)
     claim = run.claim(place, call)
     if claim.action == "skip":
+        assert claim.operation is not None
+        ended = claim.operation.terminal
+        bill = run.spend.bill({} if ended is None else ended.to_wire())
+        await announce_recorded(run, place, plan, claim.operation, bill, "skipped")
         return hand_over(run, place, options, AgentResult(status="skipped"))
     if claim.action == "wait":
         return await stand_at_waits(run, place, claim.operation)
@@ -83,23 +83,32 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
         assert claim.operation is not None
         if options.conduct is not None:
             options.conduct.served(run, claim.operation)
-        return deliver_recorded(run, place, plan, claim.operation)
+        return await deliver_recorded(run, place, plan, claim.operation)
     return await _run_live(run, place, plan, claim)
 
 
 async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> Any:
     task = agent_task(run, plan)
+    budget, is_recorded = run.budget, claim.operation is not None
     if plan.options.conduct is None:
-        promise = run.budget.estimate(plan.options.est_cost, plan.profile.est_cost)
-        reservation = run.budget.reserve(place, promise)
+        if not is_recorded:
+            budget.check_spawns()
+        reservation = budget.reserve(place, _promise(run, plan), admitted=is_recorded)
     else:  # an agent value promises turn by turn
-        reservation = Reservation(run.budget.ledger.account(place.account), 0)
+        reservation = Reservation(budget.ledger.account(place.account), 0)
     try:
         if claim.operation is None or claim.operation.terminal is not None:
-            run.budget.count_spawn()
+            budget.count_spawn()
         return await _run_admitted(run, place, plan, claim, task, reservation)
     finally:
-        run.budget.ledger.release(reservation)
+        budget.ledger.release(reservation)
+
+
+def _promise(run: Run, plan: AgentPlan) -> Estimate:
+    """Return what is promised for a call: nothing where nobody knows a price, unless somebody says what it costs."""
+    call, profile = plan.options.est_cost, plan.profile.est_cost
+    unknown = call is None and profile is None and run.models.price_of(plan.choice.reference) is None
+    return Estimate(0.0, "unpriced") if unknown else run.budget.estimate(call, profile)
 
 
 async def _run_admitted(
@@ -143,6 +152,10 @@ async def _run_admitted(
         assert isinstance(end.fatal, RulvarError)
         run.stop(end.fatal)
         raise ReplayStopped(end.fatal)
+    if plan.options.conduct is None and (
+        end.denied is not None or (run.budget.is_exhausted and end.status != "ok")
+    ):
+        raise run.budget.exhausted_call(place, wire["seq"], end.denied)
     note = end.error.message if end.status == "limit" and end.error is not None else None
     return deliver(run, place, plan, wire, note=note)
 
@@ -199,14 +212,13 @@ async def _journal_end(
         fields["conduct"] = plan.options.conduct.end_notes()
     wire = run.terminal(opened, status, fields)
     seq = await run.journal.append(wire)
-    cost = run.spend.add(wire)
+    run.spend.add(wire)
     run.budget.release(host.reservation)
     wire = {**wire, "seq": seq}
+    bill = run.spend.bill(wire)
     if status == "ok":
         wire["value"] = decode_json(journal_form(end.output, "ctx.agent answer"))
-    announce_end(
-        run, place, plan, wire, cost, opened.span, replayed=False, retries=_retries(state.provider_calls)
-    )
+    announce_end(run, place, plan, wire, bill, opened.span, retries=_retries(state.provider_calls))
     return wire
 
 

@@ -6,28 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from rulvar.contracts.outcome import Dropped
-from rulvar.contracts.ports.clock import recorded_ms
 from rulvar.contracts.ports.provider import Served
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import ZERO_USAGE, recorded_usage
 from rulvar.engine.branch import Place
+from rulvar.engine.primitives.agent_events import announce_recorded
 from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan
 from rulvar.engine.run import Run
 from rulvar.errors import AgentCallError, OutcomeUnknownError
 from rulvar.kernel.matching import Operation
 from rulvar.runtime.agent import AgentResult
 
-__all__ = ["announce_end", "announce_start", "deliver", "deliver_recorded", "hand_over"]
+__all__ = ["deliver", "deliver_recorded", "hand_over"]
 
 
-def deliver_recorded(run: Run, place: Place, plan: AgentPlan, operation: Operation) -> Any:
+async def deliver_recorded(run: Run, place: Place, plan: AgentPlan, operation: Operation) -> Any:
+    """Hand the recorded end of a call to the workflow, and tell of it."""
     assert operation.terminal is not None
     wire = operation.terminal.to_wire()
-    span = run.next_span()
-    announce_start(run, place, plan, span, replayed=True)
-    usage = recorded_usage(wire)
-    cost = None if usage is None else run.spend.price(str(wire.get("servedBy", "")), usage)
-    announce_end(run, place, plan, wire, cost, span, replayed=True, retries=0)
+    bill = run.spend.bill(wire)
+    await announce_recorded(run, place, plan, operation, bill, str(wire["status"]))
     if run.observe:
         run.observe.call(
             "agent",
@@ -39,8 +37,8 @@ def deliver_recorded(run: Run, place: Place, plan: AgentPlan, operation: Operati
             agent_type=plan.agent_type or None,
             adapter=plan.choice.adapter_id,
             model=plan.choice.model,
-            usage=usage,
-            cost_usd=cost,
+            usage=recorded_usage(wire),
+            cost_usd=bill.cost_usd,
         )
     return deliver(run, place, plan, wire)
 
@@ -64,7 +62,7 @@ def deliver(
         error=error,
         usage=usage,
         served_by=wire.get("servedBy"),
-        cost_usd=run.spend.price(str(wire.get("servedBy", "")), usage),
+        cost_usd=run.spend.bill(wire).cost_usd,
         entry_ref=wire.get("seq"),
         call_ref=wire.get("ref"),
     )
@@ -123,64 +121,3 @@ def _call_error(error: WireError, result: AgentResult) -> AgentCallError:
     if error.code == OutcomeUnknownError.code:
         raised.run_status = OutcomeUnknownError.run_status
     return raised
-
-
-def announce_start(run: Run, place: Place, plan: AgentPlan, span: str, *, replayed: bool) -> None:
-    facts = {"agentType": plan.agent_type, "model": plan.choice.reference, "role": plan.options.role}
-    run.bus.emit("agent:start", span, place.span, facts, replayed)
-    phase = {"agentType": facts["agentType"], "role": facts["role"], "model": facts["model"], "invocation": 1}
-    run.bus.emit("agent:phase:start", span, place.span, phase, replayed)
-
-
-def announce_end(
-    run: Run,
-    place: Place,
-    plan: AgentPlan,
-    wire: Mapping[str, Any],
-    cost: float | None,
-    span: str,
-    *,
-    replayed: bool,
-    retries: int,
-) -> None:
-    facts: dict[str, Any] = {
-        "agentType": plan.agent_type,
-        "status": wire["status"],
-        "usage": wire.get("usage"),
-        "costUsd": cost or 0,
-        "costBasis": "per-call",
-        "entryRef": wire.get("seq"),
-    }
-    if wire.get("usageApprox"):
-        facts["usageApprox"] = True
-    if retries:
-        facts["retryCount"] = retries
-    _announce_phase_end(run, place, plan, wire, cost, span, replayed=replayed, retries=retries)
-    run.bus.emit("agent:end", span, place.span, facts, replayed)
-
-
-def _announce_phase_end(
-    run: Run,
-    place: Place,
-    plan: AgentPlan,
-    wire: Mapping[str, Any],
-    cost: float | None,
-    span: str,
-    *,
-    replayed: bool,
-    retries: int,
-) -> None:
-    facts: dict[str, Any] = {
-        "agentType": plan.agent_type,
-        "role": plan.options.role,
-        "model": plan.choice.reference,
-        "invocation": 1,
-        "durationMs": 0 if replayed else run.clock.now_ms() - recorded_ms(wire, "startedAt"),
-        "usage": wire.get("usage"),
-        "costUsd": cost or 0,
-        "costBasis": "per-call",
-        "outcome": "error" if wire["status"] == "cancelled" else wire["status"],
-    }
-    if retries:
-        facts["retries"] = retries
-    run.bus.emit("agent:phase:end", span, place.span, facts, replayed)

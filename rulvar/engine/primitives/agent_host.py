@@ -105,8 +105,10 @@ class AgentHost:
         self._turn += 1
         run.budget.calls += 1
         cost = run.spend.price(self._plan.choice.reference, turn.usage)
+        if cost is None:
+            run.budget.warn_of_price(self._plan.choice.reference)
         run.spend.add_exchange(opened.seq, cost)
-        run.budget.settle(self._place, self.reservation, cost)
+        run.budget.settle(self._place, cost, may_exhaust=self._conduct is None)
         run.budget.announce()
         if run.observe:
             plan = self._plan
@@ -134,9 +136,10 @@ class AgentHost:
 
     async def go_on(self, state: LoopState) -> None:
         """Take up a call where it stopped: what its finished turns cost counts against the ceiling again."""
-        cost = self._run.spend.price(self._plan.choice.reference, state.usage)
+        paid = {"usage": state.usage.to_wire(), "servedBy": self._plan.choice.reference}
+        cost = self._run.spend.bill({**paid, "providerCalls": state.provider_calls}).cost_usd
         self._run.spend.add_exchange(self._opened.seq, cost)
-        self._run.budget.settle(self._place, self.reservation, cost)
+        self._run.budget.settle(self._place, cost, may_exhaust=False)
         await self.checkpoint(state)
 
     async def checkpoint(self, state: LoopState) -> None:

@@ -13,7 +13,14 @@ from rulvar.engine.branch import CURRENT_PLACE, Branch, Place
 from rulvar.engine.control import unwrapped
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
-from rulvar.errors import AgentCallError, BudgetExhaustedError, ConfigError, ControlFlow, RunSuspended
+from rulvar.errors import (
+    AgentCallError,
+    BudgetExceededError,
+    BudgetExhaustedError,
+    ConfigError,
+    ControlFlow,
+    RunSuspended,
+)
 from rulvar.kernel.scope import parallel_scope
 from rulvar.runtime.agent import AgentResult
 
@@ -32,12 +39,14 @@ async def run_parallel(run: Run, tasks: Iterable[Thunk], *, settle: bool, abort_
         raise
     site = run.next_site(place.scope, "par")
     scopes = [parallel_scope(place.scope, site, number) for number in range(len(thunks))]
+    results = await run_branches(run, place, scopes, thunks, abort_siblings=abort_siblings and not settle)
+    raise_exhausted(results)
     if not settle:
-        return await run_branches(run, place, scopes, thunks, abort_siblings=abort_siblings)
-    results = await run_branches(run, place, scopes, thunks, abort_siblings=False, collect=True)
+        _raise_first(results)
+        return results
     ends = [settled(result) for result in results]
     for scope, end, result in zip(scopes, ends, results, strict=True):
-        if end.status in ("error", "cancelled") and end.error is not None:
+        if end.status == "error" and end.error is not None:
             run.dropped.append(
                 Dropped(source="parallel-settled", scope=scope, error=end.error, entry_ref=entry_ref(result))
             )
@@ -51,13 +60,13 @@ async def run_branches(
     thunks: list[Thunk],
     *,
     abort_siblings: bool,
-    collect: bool = False,
+    ended: list[int] | None = None,
 ) -> list[Any]:
-    """Run one branch per scope and wait for all of them.
+    """Run one branch per scope, wait for all of them, and return what each ended with: a value or an exception.
 
     Args:
         abort_siblings: cancel the others when one fails.
-        collect: return exceptions instead of raising the first.
+        ended: takes the numbers of the branches in the order in which they end.
     """
     group = _Group(thunks, abort_siblings)
     loop = asyncio.get_running_loop()
@@ -75,9 +84,43 @@ async def run_branches(
     control = next((item for item in group.ends if isinstance(item, ControlFlow)), None)
     if control is not None:
         raise control
-    if group.first_error is not None and not collect:
-        raise group.first_error
+    left = next((item for item in group.ends if _leaves(item)), None)
+    if left is not None:
+        raise left
+    if ended is not None:
+        ended.extend(group.order)
     return group.ends
+
+
+def _leaves(end: Any) -> bool:
+    """Whether a branch ended with what is no error of it: an exit, or a test's own verdict."""
+    return isinstance(end, BaseException) and not isinstance(end, (Exception, asyncio.CancelledError))
+
+
+def raise_exhausted(ends: Iterable[Any]) -> None:
+    """Raise the first refusal of an agent or a child among the ends of branches: nobody goes on without the money.
+
+    What a tool may cost is the tool's: its refusal is a failure as any other.
+    """
+    kinds = (end for end in ends if isinstance(end, BudgetExhaustedError))
+    refused = next((end for end in kinds if not isinstance(end, BudgetExceededError)), None)
+    if refused is not None:
+        raise refused
+
+
+def _raise_first(ends: Iterable[Any]) -> None:
+    """Raise the first failure in the order of the branches; one that only met a bound comes last."""
+    failures = [end for end in ends if isinstance(end, BaseException)]
+    if failures:
+        raise next((end for end in failures if not _met_a_bound(end)), failures[0])
+
+
+def _met_a_bound(end: BaseException) -> bool:
+    """Whether a branch was stopped, and did not fail: by a limit, a cancellation, or a question to somebody else."""
+    if isinstance(end, asyncio.CancelledError):
+        return True
+    agent = getattr(end, "result", None) if isinstance(end, AgentCallError) else None
+    return isinstance(agent, AgentResult) and agent.status in ("limit", "cancelled", "escalated")
 
 
 _RUNNING: Any = object()
@@ -86,7 +129,7 @@ _RUNNING: Any = object()
 class _Group:
     """The branches of one call. Each notes its own end: a callback per task would cost more than the branch."""
 
-    __slots__ = ("_abort", "_done", "_open", "_thunks", "branches", "ends", "first_error", "tasks")
+    __slots__ = ("_abort", "_done", "_open", "_thunks", "branches", "ends", "order", "tasks")
 
     def __init__(self, thunks: list[Thunk], abort_siblings: bool) -> None:
         self._thunks = thunks
@@ -96,7 +139,7 @@ class _Group:
         self.tasks: list[asyncio.Task[Any]] = []
         self.branches: list[Branch] = []
         self.ends: list[Any] = [_RUNNING] * len(thunks)
-        self.first_error: BaseException | None = None
+        self.order: list[int] = []
 
     async def run_one(self, number: int, here: Place) -> None:
         """Run a branch and note its value, or the exception it ended with."""
@@ -127,6 +170,7 @@ class _Group:
 
     def _end(self, number: int, end: Any) -> None:
         self.ends[number] = end
+        self.order.append(number)
         self._open -= 1
         if not self._open and not self._done.done():
             self._done.set_result(None)
@@ -134,13 +178,11 @@ class _Group:
         self.branches[number].end()
 
     def _failed(self, error: BaseException, number: int) -> None:
-        if self.first_error is None:
-            self.first_error = error
         if isinstance(error, RunSuspended):
             return  # every branch stands at a wait, and unwinds by itself: what it had begun stays open
-        # a refusal before dispatch costs nothing: what its siblings are paying for may finish
-        refused = isinstance(error, BudgetExhaustedError)
-        if (self._abort and not refused) or not isinstance(error, Exception):
+        # a refusal of the budget costs nothing, and a bound is no failure: what siblings are paying for may finish
+        spares = isinstance(error, BudgetExhaustedError) or _met_a_bound(error)
+        if (self._abort and not spares) or not isinstance(error, Exception):
             for other in range(len(self.tasks)):
                 if other != number:
                     self._cancel(other)

@@ -9,7 +9,7 @@ from typing import Any
 from rulvar.contracts.outcome import Dropped
 from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Place
-from rulvar.engine.primitives.parallel import entry_ref, run_branches, settled
+from rulvar.engine.primitives.parallel import entry_ref, raise_exhausted, run_branches, settled
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.errors import ConfigError
@@ -61,7 +61,14 @@ async def run_pipeline(run: Run, items: Iterable[Any], stages: tuple[Stage, ...]
         lambda number=number, item=item: _through(run, place, stages, number, item)
         for number, item in enumerate(sources)
     ]
-    ends = await run_branches(run, place, scopes, list(thunks), abort_siblings=False, collect=True)
+    ended: list[int] = []
+    ends = await run_branches(run, place, scopes, list(thunks), abort_siblings=False, ended=ended)
+    errors = [end.error if isinstance(end, _ItemFailed) else end for end in ends]
+    raise_exhausted(errors)
+    if on_item_error == "throw":
+        failed = next((number for number in ended if isinstance(ends[number], BaseException)), None)
+        if failed is not None:
+            raise errors[failed]
     results: list[Any] = []
     dropped: list[Dropped] = []
     for end in ends:
@@ -69,8 +76,6 @@ async def run_pipeline(run: Run, items: Iterable[Any], stages: tuple[Stage, ...]
             results.append(end)
             continue
         scope, error = (end.scope, end.error) if isinstance(end, _ItemFailed) else (place.scope, end)
-        if on_item_error == "throw":
-            raise error
         wire = settled(error).error or WireError.from_wire(wire_error(error))  # a limit has none of its own
         dropped.append(Dropped(source="pipeline", scope=scope, error=wire, entry_ref=entry_ref(error)))
     run.dropped.extend(dropped)
