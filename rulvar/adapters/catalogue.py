@@ -25,6 +25,7 @@ __all__ = [
     "ModelFacts",
     "anthropic_facts",
     "facts_with",
+    "has_price",
     "openai_facts",
 ]
 
@@ -214,6 +215,12 @@ def facts_with(facts: ModelFacts, overrides: ModelCaps | Mapping[str, Any] | Non
         return replace(facts, caps=ModelCaps.from_wire(wire))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error.message}", data={"field": where}) from None
+
+
+def has_price(caps: ModelCaps) -> bool:
+    """Whether tokens of a model cost something; what an answer used must then be told."""
+    pricing = caps.pricing
+    return pricing is not None and (pricing.input_usd_per_m_tok > 0 or pricing.output_usd_per_m_tok > 0)
 
 
 def _plain(value: Any) -> Any:
