@@ -25,6 +25,7 @@ __all__ = [
     "ModelFacts",
     "anthropic_facts",
     "facts_with",
+    "has_price",
     "openai_facts",
 ]
 
@@ -134,14 +135,15 @@ def _openai(
         context_window=window,
         max_output_tokens=most,
         min_output_tokens_per_turn=16,
-        prompt_caching="automatic",
+        prompt_caching="implicit",
         pricing=pricing,
     )
     return ModelFacts(caps=caps, verified=verified, max_effort=max_effort)
 
 
 _LONG_CONTEXT = (PriceTier(above_input_tokens=272 * _K, input_multiplier=2, output_multiplier=1.5),)
-_JULY, _SEPTEMBER = date(2026, 7, 18), date(2026, 9, 23)
+_JULY, _JULY_CUT, _SEPTEMBER = date(2026, 7, 18), date(2026, 7, 31), date(2026, 9, 23)
+_SOL = _openai(1_050 * _K, 128 * _K, (5, 30, 0.5, 6.25), _JULY_CUT, max_effort=True, long_context=True)
 
 OPENAI_MODELS: Mapping[str, ModelFacts] = {
     "gpt-6-sol": _openai(
@@ -150,6 +152,15 @@ OPENAI_MODELS: Mapping[str, ModelFacts] = {
     "gpt-6-luna": _openai(
         1_050 * _K, 128 * _K, (0.1, 0.5, 0.01, 0.125), _SEPTEMBER, max_effort=True, long_context=True
     ),
+    "gpt-5.6": _SOL,  # what the provider serves under the family's name; its siblings are models of their own
+    "gpt-5.6-sol": _SOL,
+    "gpt-5.6-terra": _openai(
+        1_050 * _K, 128 * _K, (2, 12, 0.2, 2.5), _JULY_CUT, max_effort=True, long_context=True
+    ),
+    "gpt-5.6-luna": _openai(
+        1_050 * _K, 128 * _K, (0.2, 1.2, 0.02, 0.25), _JULY_CUT, max_effort=True, long_context=True
+    ),
+    "gpt-5.5-pro": _openai(400 * _K, 128 * _K, (30, 180, None, None), _JULY),
     "gpt-5.5": _openai(400 * _K, 128 * _K, (5, 30, 0.5, None), _JULY),
     "gpt-5.4": _openai(272 * _K, 100 * _K, (2.5, 15, 0.25, None), _JULY),
     "gpt-5.4-mini": _openai(272 * _K, 100 * _K, (0.75, 4.5, 0.075, None), _JULY),
@@ -166,22 +177,28 @@ COMPATIBLE_CAPS = ModelCaps(
 )
 """What is assumed of an endpoint that nothing is known of: the least."""
 
-_DATED = re.compile(r"(.+)-(?:\d{4}-\d{2}-\d{2}|\d{8})")
+_DATED = {
+    "anthropic": re.compile(r"(.+)-[0-9]{8}"),
+    "openai": re.compile(r"(.+)-[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+}
+"""How each provider names a dated snapshot of a model; any other suffix is another model."""
 
 
 def anthropic_facts(model: str, models: Mapping[str, ModelFacts] = ANTHROPIC_MODELS) -> ModelFacts:
     """Return what is known of an Anthropic model; a dated snapshot is its model."""
-    return _lookup(model, models, _ANTHROPIC_UNKNOWN)
+    return _lookup(model, models, _ANTHROPIC_UNKNOWN, _DATED["anthropic"])
 
 
 def openai_facts(model: str, models: Mapping[str, ModelFacts] = OPENAI_MODELS) -> ModelFacts:
     """Return what is known of an OpenAI model; a dated snapshot is its model."""
-    return _lookup(model, models, _OPENAI_UNKNOWN)
+    return _lookup(model, models, _OPENAI_UNKNOWN, _DATED["openai"])
 
 
-def _lookup(model: str, models: Mapping[str, ModelFacts], otherwise: ModelFacts) -> ModelFacts:
+def _lookup(
+    model: str, models: Mapping[str, ModelFacts], otherwise: ModelFacts, snapshot: re.Pattern[str]
+) -> ModelFacts:
     found = models.get(model)
-    if found is None and (dated := _DATED.fullmatch(model)):
+    if found is None and (dated := snapshot.fullmatch(model)):
         found = models.get(dated[1])
     return found or otherwise
 
@@ -214,6 +231,12 @@ def facts_with(facts: ModelFacts, overrides: ModelCaps | Mapping[str, Any] | Non
         return replace(facts, caps=ModelCaps.from_wire(wire))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error.message}", data={"field": where}) from None
+
+
+def has_price(caps: ModelCaps) -> bool:
+    """Whether tokens of a model cost something; what an answer used must then be told."""
+    pricing = caps.pricing
+    return pricing is not None and (pricing.input_usd_per_m_tok > 0 or pricing.output_usd_per_m_tok > 0)
 
 
 def _plain(value: Any) -> Any:

@@ -21,7 +21,14 @@ from rulvar.adapters.faults import UnusableAnswer, broken_stream, unusable_answe
 from rulvar.adapters.interruption import Interrupted, interruptible
 from rulvar.adapters.sse import ServerEvent, SseDecoder, SseError
 from rulvar.contracts.canonical import decode_json
-from rulvar.contracts.stream import TERMINAL_EVENTS, ChatEvent, StreamError, WireError
+from rulvar.contracts.stream import (
+    TERMINAL_EVENTS,
+    ChatEvent,
+    PartialUsage,
+    StreamError,
+    UsageUpdate,
+    WireError,
+)
 from rulvar.errors import RulvarError
 
 __all__ = ["Answer", "AnswerDecoder", "Exchange", "parse_arguments"]
@@ -49,6 +56,10 @@ class AnswerDecoder(Protocol):
 
     def whole(self, answer: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
         """Return the events of an answer that came in one piece."""
+
+    @property
+    def earlier_requests(self) -> dict[str, Any] | None:
+        """Requests that this exchange has made before the one under way: their count and the ids of their answers."""
 
     def next_body(self, body: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the body of the request that continues a paused answer, None when there is none."""
@@ -138,14 +149,14 @@ class Exchange:
             async with aclosing(self._piece(body)) as events:
                 async for event in events:
                     if isinstance(event, TERMINAL_EVENTS):
-                        terminal = self._clean(event)  # told once the connection is given back
+                        terminal = self._ended(event)  # told once the connection is given back
                         break
                     yield event
             if self._aborted:
                 return
             body = None if terminal is not None else self._decoder.next_body(body)
             if body is None:
-                yield terminal or StreamError(error=self._early_end())
+                yield terminal or self._ended(StreamError(error=self._early_end()))
 
     def _early_end(self) -> WireError:
         kind = self._kind.partition(";")[0].strip().lower()
@@ -154,13 +165,15 @@ class Exchange:
         told = f"it is {kind} and no event stream; is base_url= the address of the API?"
         return broken_stream(told, is_unreadable=True)
 
-    def _clean(self, event: ChatEvent) -> ChatEvent:
-        """Mask the secrets in a failure that came inside the answer."""
+    def _ended(self, event: ChatEvent) -> ChatEvent:
+        """Mask the secrets in a failure that came inside the answer; name the requests that came before it."""
         if not isinstance(event, StreamError):
             return event
-        error = event.error
+        error, data = event.error, event.error.data
         text = without_secrets(error.message, self._secrets())
-        wire = WireError(code=error.code, message=text, retryable=error.retryable, data=error.data)
+        if (earlier := self._decoder.earlier_requests) is not None:
+            data = {**(data or {}), "wireRequests": earlier}
+        wire = WireError(code=error.code, message=text, retryable=error.retryable, data=data)
         return StreamError(error=wire, provider_metadata=event.provider_metadata)
 
     async def _piece(self, body: Mapping[str, Any]) -> AsyncGenerator[ChatEvent, None]:
@@ -228,6 +241,8 @@ class Exchange:
                     for event in order.pass_on(decoder.end()):
                         yield event
             except UnusableAnswer as error:
+                if error.usage is not None:
+                    yield UsageUpdate(usage=PartialUsage.from_wire(error.usage.to_wire()))
                 yield unusable_answer(str(error))
                 return
             except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -297,7 +312,7 @@ def _unsent(error: RulvarError) -> WireError:
 
 def parse_arguments(text: str) -> Any:
     """Return a tool call's arguments; a text that is no JSON is kept under ``__unparsed``."""
-    if not text.strip():
+    if not text:
         return {}
     try:
         return decode_json(text)

@@ -12,6 +12,7 @@ from typing import Any
 
 from rulvar.contracts.redaction import MASK, default_redact
 from rulvar.contracts.stream import StreamError, WireError
+from rulvar.contracts.usage import Usage
 
 __all__ = [
     "MAX_RETRY_AFTER_MS",
@@ -62,7 +63,15 @@ _TEXTS: Mapping[int, str] = {
 
 
 class UnusableAnswer(Exception):
-    """An answer whose stream cannot be used, though it may have been paid: it is not asked for again."""
+    """An answer whose stream cannot be used, though it may have been paid: it is not asked for again.
+
+    Attributes:
+        usage: what is accounted for it, when it tells anything of its usage.
+    """
+
+    def __init__(self, what: str, usage: Usage | None = None) -> None:
+        super().__init__(what)
+        self.usage = usage
 
 
 def status_fault(

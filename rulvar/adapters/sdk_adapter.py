@@ -17,7 +17,12 @@ from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest, ToolContract
 from rulvar.contracts.stream import ChatEvent, WireError
 
-__all__ = ["SdkAdapter"]
+__all__ = ["ADDITIVE", "SUBSETS", "SdkAdapter"]
+
+ADDITIVE = "anthropic-cache-additive-v1"
+"""The provider counts cache reads and writes beside its input; they were added to it."""
+SUBSETS = "openai-cache-subsets-v2"
+"""The provider's input is the whole prompt; cache reads and writes are parts of it."""
 
 
 class SdkAdapter(ABC):
@@ -33,6 +38,8 @@ class SdkAdapter(ABC):
     """
 
     provider: ClassVar[str]
+    usage_semantics: ClassVar[str]
+    """How the provider's counts were read; kept with every usage that is journaled or recorded."""
     media: ClassVar[tuple[str, ...]]
     """Media types that a message may carry, or what they begin with."""
 

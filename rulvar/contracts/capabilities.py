@@ -40,5 +40,5 @@ class ModelCaps(Wire, frozen=True, kw_only=True):
     context_window: int
     max_output_tokens: int
     min_output_tokens_per_turn: int | None = None
-    prompt_caching: Literal["explicit", "automatic", "none"] | None = None
+    prompt_caching: Literal["explicit", "implicit", "none"] | None = None
     pricing: ModelPricing | None = None

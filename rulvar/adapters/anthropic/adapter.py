@@ -8,12 +8,14 @@ from typing import Any
 
 from rulvar.adapters.anthropic.decode import DEFAULT_PAUSES, MessagesDecoder
 from rulvar.adapters.anthropic.encode import FAMILY, encode_request
-from rulvar.adapters.catalogue import KnownModels, anthropic_facts
+from rulvar.adapters.catalogue import KnownModels, anthropic_facts, has_price
 from rulvar.adapters.identity import check_base_url
 from rulvar.adapters.images import PDF
-from rulvar.adapters.sdk_adapter import SdkAdapter
+from rulvar.adapters.sdk_adapter import ADDITIVE, SdkAdapter
 from rulvar.contracts.capabilities import ModelCaps, ModelPricing
 from rulvar.contracts.messages import ChatRequest
+from rulvar.contracts.usage import is_token_count
+from rulvar.errors import ConfigError
 
 __all__ = ["AnthropicAdapter"]
 
@@ -46,6 +48,7 @@ class AnthropicAdapter(SdkAdapter):
     """
 
     provider = FAMILY
+    usage_semantics = ADDITIVE
     media = ("image/", PDF)
 
     def __init__(
@@ -91,12 +94,12 @@ class AnthropicAdapter(SdkAdapter):
         return encode_request(request, self._ids, self.facts(request.model))
 
     def decoder(self, request: ChatRequest) -> MessagesDecoder:
-        """Return what reads the answer to a request, with its continuations after a pause."""
-        options = (request.provider_options or {}).get(FAMILY) or {}
-        pauses = options.get("pauseTurnMaxContinuations")
-        if not isinstance(pauses, int) or isinstance(pauses, bool) or pauses < 0:
-            pauses = DEFAULT_PAUSES
-        return MessagesDecoder(self._ids, pauses)
+        """Return what reads the answer to a request, with its continuations after a pause.
+
+        Raises:
+            ConfigError: how often it may be continued is no count.
+        """
+        return MessagesDecoder(self._ids, _pauses(request), priced=has_price(self.caps(request.model)))
 
     def send(self, client: Any, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
         """Send a body."""
@@ -131,3 +134,17 @@ class AnthropicAdapter(SdkAdapter):
         if not key or token:
             return {"anthropic-version": _VERSION}
         return {"anthropic-version": _VERSION, "X-Api-Key": key, "Authorization": self._clients.omitted()}
+
+
+def _pauses(request: ChatRequest) -> int:
+    """Return how often an answer may be continued: every continuation is a paid request."""
+    options = (request.provider_options or {}).get(FAMILY) or {}
+    pauses = options.get("pauseTurnMaxContinuations")
+    if pauses is None:
+        return DEFAULT_PAUSES
+    if not is_token_count(pauses):
+        raise ConfigError(
+            f"providerOptions.anthropic.pauseTurnMaxContinuations: expected a whole number from 0, got {pauses!r}",
+            data={"field": "providerOptions.anthropic.pauseTurnMaxContinuations"},
+        )
+    return int(pauses)

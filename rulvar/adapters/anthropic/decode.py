@@ -10,8 +10,8 @@ from rulvar.adapters.anthropic.encode import FAMILY
 from rulvar.adapters.anthropic.faults import stream_fault
 from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.exchange import parse_arguments
-from rulvar.adapters.faults import UnusableAnswer
-from rulvar.adapters.token_counts import count_of, whole_usage
+from rulvar.adapters.faults import UnusableAnswer, broken_stream
+from rulvar.adapters.token_counts import is_number, number_of, require_counts, whole_usage
 from rulvar.contracts.stream import (
     ChatEvent,
     Finish,
@@ -26,7 +26,7 @@ from rulvar.contracts.stream import (
     ToolCallStart,
     UsageUpdate,
 )
-from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage
+from rulvar.contracts.usage import Usage, add_usage
 
 __all__ = ["DEFAULT_PAUSES", "MessagesDecoder", "decode_usage"]
 
@@ -45,29 +45,35 @@ _WRITES = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
 _STOP_DETAILS = ("type", "category", "explanation")
 
 
-def decode_usage(raw: Mapping[str, Any]) -> Usage:
+def decode_usage(raw: Mapping[str, Any], *, priced: bool) -> Usage:
     """Return the tokens of a Messages answer.
 
     The provider counts input without cache reads and writes; ours is the whole prompt. A 5 minute and
     1 hour split that does not add up to the writes is left out.
 
+    Args:
+        priced: whether the model has a price; the counts must then be there.
+
     Raises:
-        UnusableAnswer: a count is missing or is none.
+        UnusableAnswer: a count is missing, or is none.
     """
-    read = count_of(raw, "cache_read_input_tokens", default=0)
-    split = raw.get("cache_creation")
-    five = hour = None
-    if isinstance(split, Mapping) and any(split.get(name) is not None for name in _WRITES):
-        five, hour = (count_of(split, name, default=0) for name in _WRITES)
-    written = count_of(raw, "cache_creation_input_tokens", default=(five or 0) + (hour or 0))
-    agrees = five is not None and hour is not None and five + hour == written
+    if priced:
+        require_counts(raw, "input_tokens", "output_tokens")
+    read, split = number_of(raw, "cache_read_input_tokens"), raw.get("cache_creation")
+    five, hour = (number_of(split, name) for name in _WRITES)
+    is_split = any(is_number(split, name) for name in _WRITES)
+    is_told = is_number(raw, "cache_creation_input_tokens")
+    written = number_of(raw, "cache_creation_input_tokens") if is_told else five + hour
+    agrees = is_split and five + hour == written
     return whole_usage(
-        input_tokens=count_of(raw, "input_tokens") + read + written,
-        output_tokens=count_of(raw, "output_tokens"),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-        cache_write5m_tokens=five if agrees else None,
-        cache_write1h_tokens=hour if agrees else None,
+        {
+            "inputTokens": number_of(raw, "input_tokens") + read + written,
+            "outputTokens": number_of(raw, "output_tokens"),
+            "cacheReadTokens": read,
+            "cacheWriteTokens": written,
+            "cacheWrite5mTokens": five if agrees else None,
+            "cacheWrite1hTokens": hour if agrees else None,
+        }
     )
 
 
@@ -84,15 +90,16 @@ class MessagesDecoder:
     Args:
         ids: of the adapter.
         pauses: how often the answer may be continued.
+        priced: whether the model has a price; an answer that does not say its usage is then of no use.
     """
 
-    def __init__(self, ids: CallIds, pauses: int = DEFAULT_PAUSES) -> None:
+    def __init__(self, ids: CallIds, pauses: int = DEFAULT_PAUSES, *, priced: bool = False) -> None:
         self._ids = ids
-        self._pauses_left = pauses
-        self._earlier = ZERO_USAGE
+        self._pauses = pauses
+        self._priced = priced
+        self._earlier: Usage | None = None
         self._retained: list[dict[str, Any]] = []
-        self._response_ids: list[str] = []
-        self._requests = 0
+        self._pieces: list[str | None] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -137,21 +144,20 @@ class MessagesDecoder:
         self._begin()
         return {**body, "messages": [*body["messages"], partial]}
 
+    @property
+    def earlier_requests(self) -> dict[str, Any] | None:
+        """The requests whose answers paused; they are paid whatever becomes of the answer."""
+        return _requests_of(self._pieces) if self._pieces else None
+
     # -- events --------------------------------------------------------------------------
 
     def _start(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
         message = event["message"]
-        self._requests += 1
         if isinstance(message.get("id"), str):
             self._response_id = message["id"]
-            self._response_ids.append(message["id"])
-        usage = _usage_of(message)
-        if usage:
-            self._raw_usage = dict(usage)
-            seen = (
-                add_usage(self._earlier, decode_usage(usage)) if self._requests > 1 else decode_usage(usage)
-            )
-            yield UsageUpdate(usage=PartialUsage.from_wire(seen.to_wire()))
+        self._raw_usage = dict(_usage_of(message))
+        seen = decode_usage(self._raw_usage, priced=False)  # of this piece alone
+        yield UsageUpdate(usage=PartialUsage.from_wire(seen.to_wire()))
 
     def _block_start(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
         block = dict(event["content_block"])
@@ -202,14 +208,16 @@ class MessagesDecoder:
         return ()
 
     def _message_stop(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        usage = add_usage(self._earlier, decode_usage(self._raw_usage))
+        usage = decode_usage(self._raw_usage, priced=self._priced)
+        if self._earlier is not None:
+            usage = add_usage(self._earlier, usage)
         self._retained += [block for block in self._content if block.get("type") in _RETAINED]
         if self._stop.get("stop_reason") == "pause_turn":
-            self._pauses_left -= 1
-            if self._pauses_left < 0:
-                raise UnusableAnswer("it paused more often than it may be continued")
-            self._earlier = usage
-            self._paused = True
+            self._earlier, self._paused = usage, True
+            self._pieces.append(self._response_id)
+            if len(self._pieces) > self._pauses:
+                told = f"it paused more often than the {self._pauses} times that it is continued"
+                yield StreamError(error=broken_stream(told))
             return
         yield Finish(finish=self._finish(), usage=usage, provider_metadata={FAMILY: self._metadata()})
 
@@ -229,8 +237,8 @@ class MessagesDecoder:
         meta: dict[str, Any] = {}
         if self._response_id is not None:
             meta["responseId"] = self._response_id
-        if self._requests > 1:
-            meta["wireRequests"] = {"count": self._requests, "responseIds": list(self._response_ids)}
+        if self._pieces:
+            meta["wireRequests"] = _requests_of([*self._pieces, self._response_id])
         if "stop_sequence" in self._stop:
             meta["stopSequence"] = self._stop["stop_sequence"]
         if self._retained:
@@ -246,6 +254,10 @@ class MessagesDecoder:
         "message_stop": _message_stop,
         "error": _error,
     }
+
+
+def _requests_of(pieces: list[str | None]) -> dict[str, Any]:
+    return {"count": len(pieces), "responseIds": [name for name in pieces if name is not None]}
 
 
 def _usage_of(holder: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -56,9 +56,10 @@ def encode_request(request: ChatRequest, ids: CallIds, facts: ModelFacts) -> dic
         for part in message.parts
         if isinstance(part, TextPart)
     ]
+    most = request.max_output_tokens
     body: dict[str, Any] = {
         "model": request.model,
-        "max_tokens": request.max_output_tokens or facts.caps.max_output_tokens,
+        "max_tokens": facts.caps.max_output_tokens if most is None else most,
         "messages": [_message(message, ids) for message in request.messages if message.role != "system"],
     }
     if system:

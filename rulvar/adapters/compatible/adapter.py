@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from rulvar.adapters.catalogue import COMPATIBLE_CAPS, ModelFacts, facts_with
+from rulvar.adapters.catalogue import COMPATIBLE_CAPS, ModelFacts, facts_with, has_price
 from rulvar.adapters.compatible.decode import ChatDecoder
 from rulvar.adapters.compatible.encode import encode_request
 from rulvar.adapters.identity import check_base_url
-from rulvar.adapters.sdk_adapter import SdkAdapter
+from rulvar.adapters.sdk_adapter import SUBSETS, SdkAdapter
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest
 
@@ -24,6 +24,7 @@ class CompatibleAdapter(SdkAdapter):
     """One endpoint of the Chat Completions dialect, over OpenAI's SDK; made by :func:`openai_compatible`."""
 
     provider = "openai"
+    usage_semantics = SUBSETS
     media = ("image/",)
 
     def __init__(
@@ -63,7 +64,7 @@ class CompatibleAdapter(SdkAdapter):
 
     def decoder(self, request: ChatRequest) -> ChatDecoder:
         """Return what reads the answer to a request."""
-        return ChatDecoder(self._ids, priced=_has_price(self.caps(request.model)))
+        return ChatDecoder(self._ids, priced=has_price(self.caps(request.model)))
 
     def send(self, client: Any, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
         """Send a body; it goes whole through ``extra_body``."""
@@ -74,11 +75,6 @@ class CompatibleAdapter(SdkAdapter):
 
 
 _LEAST = ModelFacts(caps=COMPATIBLE_CAPS)
-
-
-def _has_price(caps: ModelCaps) -> bool:
-    pricing = caps.pricing
-    return pricing is not None and (pricing.input_usd_per_m_tok > 0 or pricing.output_usd_per_m_tok > 0)
 
 
 def openai_compatible(

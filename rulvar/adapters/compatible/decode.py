@@ -9,8 +9,9 @@ from typing import Any
 from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.exchange import parse_arguments
 from rulvar.adapters.faults import UnusableAnswer
-from rulvar.adapters.openai.decode import decode_usage
-from rulvar.adapters.openai.faults import stream_fault
+from rulvar.adapters.openai.decode import decode_cache
+from rulvar.adapters.openai.faults import chunk_fault
+from rulvar.adapters.token_counts import number_of, require_counts, whole_usage
 from rulvar.contracts.stream import (
     ChatEvent,
     Finish,
@@ -31,7 +32,6 @@ __all__ = ["ChatDecoder"]
 
 FAMILY = "openai"
 _REASONS = {"length": "max-tokens", "tool_calls": "tool-calls", "content_filter": "refusal"}
-_USAGE_NAMES = ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
 _REASONING = ("reasoning_content", "reasoning")
 
 
@@ -63,15 +63,11 @@ class ChatDecoder:
 
     def feed(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
         """Return what one chunk means."""
-        error = event.get("error")
-        if error:
-            facts: Mapping[str, Any] = error if isinstance(error, Mapping) else {"message": error}
-            yield StreamError(
-                error=stream_fault(facts.get("code") or facts.get("type"), facts.get("message"))
-            )
+        if event.get("error"):
+            yield StreamError(error=chunk_fault(event["error"]))
             return
         if event.get("usage") is not None:
-            self._usage = decode_usage(event["usage"], _USAGE_NAMES)
+            self._usage = self._decode_usage(event["usage"])
         choices = event.get("choices")
         if not choices:
             return
@@ -91,6 +87,19 @@ class ChatDecoder:
             yield from self._call(call)
         if isinstance(choice.get("finish_reason"), str):
             self._reason = choice["finish_reason"]
+
+    def _decode_usage(self, raw: Any) -> Usage:
+        if self._priced:
+            require_counts(raw, "prompt_tokens", "completion_tokens")
+        raw = raw if isinstance(raw, Mapping) else {}
+        given = number_of(raw, "prompt_tokens")
+        return whole_usage(
+            {
+                "inputTokens": given,
+                "outputTokens": number_of(raw, "completion_tokens"),
+                **decode_cache(raw.get("prompt_tokens_details"), given),
+            }
+        )
 
     def _call(self, piece: Mapping[str, Any]) -> Iterator[ChatEvent]:
         function: Mapping[str, Any] = piece.get("function") or {}
@@ -148,6 +157,11 @@ class ChatDecoder:
             usage=usage,
             provider_metadata={FAMILY: {"degradedPath": "chat"}},
         )
+
+    @property
+    def earlier_requests(self) -> None:
+        """An answer is one request."""
+        return
 
     def next_body(self, body: Mapping[str, Any]) -> None:
         """An answer never goes on in another request."""

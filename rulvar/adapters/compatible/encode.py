@@ -7,7 +7,7 @@ from typing import Any
 
 from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.images import PDF, data_address
-from rulvar.adapters.json_text import json_text, result_text
+from rulvar.adapters.json_text import arguments_text, result_text
 from rulvar.adapters.openai.encode import system_text
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import (
@@ -102,7 +102,7 @@ def _assistant(message: Msg, ids: CallIds) -> dict[str, Any]:
         {
             "id": ids.theirs(part.id),
             "type": "function",
-            "function": {"name": part.name, "arguments": json_text({} if part.args is None else part.args)},
+            "function": {"name": part.name, "arguments": arguments_text(part.args)},
         }
         for part in message.parts
         if isinstance(part, ToolCallPart)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from rulvar.adapters.catalogue import KnownModels, openai_facts
+from rulvar.adapters.catalogue import KnownModels, has_price, openai_facts
 from rulvar.adapters.identity import check_base_url
 from rulvar.adapters.images import PDF
 from rulvar.adapters.openai.decode import ResponsesDecoder
 from rulvar.adapters.openai.encode import FAMILY, encode_request, is_downmapped
-from rulvar.adapters.sdk_adapter import SdkAdapter
+from rulvar.adapters.sdk_adapter import SUBSETS, SdkAdapter
 from rulvar.contracts.capabilities import ModelCaps, ModelPricing
 from rulvar.contracts.messages import ChatRequest
 
@@ -41,6 +41,7 @@ class OpenAIAdapter(SdkAdapter):
     """
 
     provider = FAMILY
+    usage_semantics = SUBSETS
     media = ("image/", PDF)
 
     def __init__(
@@ -85,7 +86,10 @@ class OpenAIAdapter(SdkAdapter):
 
     def decoder(self, request: ChatRequest) -> ResponsesDecoder:
         """Return what reads the answer to a request."""
-        return ResponsesDecoder(self._ids, downmapped=is_downmapped(request, self.facts(request.model)))
+        facts = self.facts(request.model)
+        return ResponsesDecoder(
+            self._ids, downmapped=is_downmapped(request, facts), priced=has_price(facts.caps)
+        )
 
     def send(self, client: Any, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
         """Send a body; it goes whole through ``extra_body``."""

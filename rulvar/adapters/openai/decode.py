@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.exchange import parse_arguments
-from rulvar.adapters.faults import UnusableAnswer
 from rulvar.adapters.openai.encode import FAMILY
 from rulvar.adapters.openai.faults import stream_fault
-from rulvar.adapters.token_counts import count_of, whole_usage
+from rulvar.adapters.token_counts import number_of, require_counts, whole_usage
 from rulvar.contracts.stream import (
     ChatEvent,
     Finish,
@@ -28,40 +27,44 @@ from rulvar.contracts.stream import (
 )
 from rulvar.contracts.usage import Usage
 
-__all__ = ["ResponsesDecoder", "decode_usage"]
+__all__ = ["ResponsesDecoder", "decode_cache", "decode_usage"]
 
 _CUT = {"max_output_tokens": "max-tokens", "content_filter": "refusal"}
 
 
-def decode_usage(raw: Any, names: tuple[str, str, str, str] | None = None) -> Usage:
-    """Return the tokens of an answer.
-
-    The provider's input holds cache reads but not cache writes; ours holds both.
+def decode_usage(raw: Any, *, priced: bool) -> Usage:
+    """Return the tokens of an answer of the Responses API.
 
     Args:
-        names: of input, output and their details; those of the Responses API unless given.
+        priced: whether the model has a price; the counts must then be there.
 
     Raises:
-        UnusableAnswer: a count is missing or is none.
+        UnusableAnswer: a count is missing, or is none.
     """
-    if not isinstance(raw, Mapping):
-        raise UnusableAnswer("it does not say its usage")
-    given, written, given_details, written_details = names or (
-        "input_tokens",
-        "output_tokens",
-        "input_tokens_details",
-        "output_tokens_details",
-    )
-    inside: Mapping[str, Any] = raw.get(given_details) or {}
-    outside: Mapping[str, Any] = raw.get(written_details) or {}
-    stored = count_of(inside, "cache_write_tokens", default=0)
+    if priced:
+        require_counts(raw, "input_tokens", "output_tokens")
+    raw = raw if isinstance(raw, Mapping) else {}
+    given = number_of(raw, "input_tokens")
+    reasoning = number_of(raw.get("output_tokens_details"), "reasoning_tokens")
     return whole_usage(
-        input_tokens=count_of(raw, given) + stored,
-        output_tokens=count_of(raw, written),
-        cache_read_tokens=count_of(inside, "cached_tokens", default=0),
-        cache_write_tokens=stored,
-        reasoning_tokens=count_of(outside, "reasoning_tokens", default=0) or None,
+        {
+            "inputTokens": given,
+            "outputTokens": number_of(raw, "output_tokens"),
+            **decode_cache(raw.get("input_tokens_details"), given),
+            "reasoningTokens": reasoning if reasoning > 0 else None,
+        }
     )
+
+
+def decode_cache(details: Any, given: float) -> dict[str, float]:
+    """Return how much of the input was read from a cache and how much was written to one.
+
+    Both are parts of the input, which is the whole prompt already; a part that is larger than what it
+    is a part of is cut, reads before writes.
+    """
+    read = min(max(0, number_of(details, "cached_tokens")), max(0, given))
+    written = min(max(0, number_of(details, "cache_write_tokens")), max(0, given - read))
+    return {"cacheReadTokens": read, "cacheWriteTokens": written}
 
 
 @dataclass(slots=True)
@@ -76,10 +79,12 @@ class ResponsesDecoder:
     Args:
         ids: of the adapter.
         downmapped: whether the effort ``max`` was sent as ``xhigh``; the metadata says so.
+        priced: whether the model has a price; an answer that does not say its usage is then of no use.
     """
 
-    def __init__(self, ids: CallIds, *, downmapped: bool = False) -> None:
+    def __init__(self, ids: CallIds, *, downmapped: bool = False, priced: bool = False) -> None:
         self._ids = ids
+        self._priced = priced
         self._downmapped = downmapped
         self._calls: dict[str, _OpenCall] = {}
 
@@ -91,6 +96,11 @@ class ResponsesDecoder:
     def end(self) -> Iterable[ChatEvent]:
         """Nothing is said at the end: an answer ends with its last event."""
         return ()
+
+    @property
+    def earlier_requests(self) -> None:
+        """An answer is one request."""
+        return
 
     def next_body(self, body: Mapping[str, Any]) -> None:
         """An answer never goes on in another request."""
@@ -148,7 +158,7 @@ class ResponsesDecoder:
 
     def _completed(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
         response = event["response"]
-        usage = decode_usage(response.get("usage"))
+        usage = decode_usage(response.get("usage"), priced=self._priced)
         yield UsageUpdate(usage=PartialUsage.from_wire(usage.to_wire()))
         finish = _incomplete(response) if event["type"] == "response.incomplete" else _complete(response)
         yield Finish(finish=finish, usage=usage, provider_metadata={FAMILY: self._metadata(response)})
@@ -156,7 +166,7 @@ class ResponsesDecoder:
     def _failed(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
         response = event["response"]
         if isinstance(response.get("usage"), Mapping):  # a failed answer may have been paid for
-            usage = decode_usage(response["usage"])
+            usage = decode_usage(response["usage"], priced=False)
             yield UsageUpdate(usage=PartialUsage.from_wire(usage.to_wire()))
         error = response.get("error") or {}
         meta = {"responseId": response["id"]} if isinstance(response.get("id"), str) else {}

@@ -12,7 +12,7 @@ from typing import Any
 from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.catalogue import ModelFacts
 from rulvar.adapters.images import PDF, data_address, image_base64, image_url
-from rulvar.adapters.json_text import json_text, result_text
+from rulvar.adapters.json_text import arguments_text, result_text
 from rulvar.contracts.messages import (
     ChatRequest,
     ImagePart,
@@ -84,7 +84,8 @@ def encode_request(request: ChatRequest, ids: CallIds, facts: ModelFacts) -> dic
 def is_downmapped(request: ChatRequest, facts: ModelFacts) -> bool:
     """Whether the effort ``max`` is sent as ``xhigh``, the highest that the model takes."""
     options: Mapping[str, Any] = (request.provider_options or {}).get(FAMILY) or {}
-    return request.effort == "max" and not facts.max_effort and "reasoningEffort" not in options
+    own = isinstance(options.get("reasoningEffort"), str)
+    return request.effort == "max" and not facts.max_effort and not own
 
 
 def _instructions(message: Msg) -> Iterator[str]:
@@ -127,7 +128,7 @@ def _own_item(part: ToolCallPart | ToolResultPart | ProviderRawPart, ids: CallId
             "type": "function_call",
             "call_id": ids.theirs(part.id),
             "name": part.name,
-            "arguments": json_text({} if part.args is None else part.args),
+            "arguments": arguments_text(part.args),
         }
     if isinstance(part, ToolResultPart):
         return {

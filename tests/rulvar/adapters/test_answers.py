@@ -11,6 +11,7 @@ import pytest
 from providers import PROVIDERS, Provider
 
 from rulvar import ChatRequest, Msg
+from rulvar.errors import ConfigError
 
 
 class Body(httpx2.AsyncByteStream):
@@ -27,7 +28,9 @@ def stream_of(events: list[Mapping[str, Any]]) -> httpx2.Response:
     return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Body(pieces))
 
 
-async def answered(provider: Provider, *answers: list[Any]) -> tuple[list[dict[str, Any]], list[Any]]:
+async def answered(
+    provider: Provider, *answers: list[Any], options: Any = None, **kinds: Any
+) -> tuple[list[dict[str, Any]], list[Any]]:
     """Return the events of an exchange over scripted answers, and the bodies that were sent."""
     sent: list[Any] = []
 
@@ -35,8 +38,8 @@ async def answered(provider: Provider, *answers: list[Any]) -> tuple[list[dict[s
         sent.append(json.loads(request.content))
         return stream_of(answers[min(len(sent), len(answers)) - 1])
 
-    adapter = provider.adapter(transport=httpx2.MockTransport(answer))
-    request = ChatRequest(model=provider.model, messages=(Msg.text("user", "hi"),))
+    adapter = provider.adapter(transport=httpx2.MockTransport(answer), **kinds)
+    request = ChatRequest(model=provider.model, messages=(Msg.text("user", "hi"),), provider_options=options)
     events = [event.to_wire() async for event in adapter.stream(request)]
     await adapter.aclose()
     return events, sent
@@ -72,11 +75,45 @@ async def test_an_answer_that_pauses_is_continued_and_counts_every_piece() -> No
     assert sum(event["type"] == "finish" for event in events) == 1
 
 
-async def test_an_answer_that_pauses_for_ever_is_given_up() -> None:
-    events, sent = await answered(ANTHROPIC, piece("pause_turn", "again "))
+@pytest.mark.parametrize(("option", "made"), [({}, 6), ({"pauseTurnMaxContinuations": 0}, 1)])
+async def test_an_answer_that_pauses_for_ever_is_broken_off_and_names_its_requests(
+    option: dict[str, Any], made: int
+) -> None:
+    events, sent = await answered(ANTHROPIC, piece("pause_turn", "again "), options={"anthropic": option})
     assert events[-1]["type"] == "error"
-    assert events[-1]["error"]["retryable"] is False
-    assert len(sent) == 6
+    assert events[-1]["error"]["retryable"] is True
+    assert events[-1]["error"]["data"] == {
+        "kind": "transport",
+        "wireRequests": {"count": made, "responseIds": ["m-again "] * made},
+    }
+    assert len(sent) == made
+
+
+async def test_each_piece_of_an_answer_that_pauses_tells_its_own_usage() -> None:
+    first, second = piece("pause_turn", "one "), piece("end_turn", "two")
+    second[0]["message"]["usage"] = {"input_tokens": 7, "output_tokens": 1, "cache_read_input_tokens": 3}
+    events, _ = await answered(ANTHROPIC, first, second)
+    told = [event["usage"] for event in events if event["type"] == "usage"]
+    assert [usage["inputTokens"] for usage in told] == [10, 10]
+    assert [usage["cacheReadTokens"] for usage in told] == [0, 3]
+    assert events[-1]["usage"]["inputTokens"] == 20
+    assert events[-1]["usage"]["cacheReadTokens"] == 3
+
+
+async def test_an_answer_that_breaks_after_a_pause_names_the_requests_before() -> None:
+    cut = piece("end_turn", "two")[:3]
+    events, _ = await answered(ANTHROPIC, piece("pause_turn", "one "), cut)
+    assert events[-1]["error"]["data"]["wireRequests"] == {"count": 1, "responseIds": ["m-one "]}
+    alone, _ = await answered(ANTHROPIC, cut)
+    assert "wireRequests" not in alone[-1]["error"]["data"]
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "5", True, [], 2**53])
+async def test_a_number_of_continuations_that_is_none_is_refused_before_anything_is_sent(value: Any) -> None:
+    with pytest.raises(ConfigError, match="pauseTurnMaxContinuations"):
+        await answered(
+            ANTHROPIC, piece("end_turn", "x"), options={"anthropic": {"pauseTurnMaxContinuations": value}}
+        )
 
 
 async def test_counts_that_grow_during_the_answer_are_the_last_ones() -> None:
@@ -141,20 +178,117 @@ async def test_two_calls_in_chunks_stay_apart() -> None:
     assert [event["args"] for event in events if event["type"] == "tool-call-end"] == [{"n": 0}, {"n": 1}]
 
 
-async def test_an_error_inside_a_stream_of_chunks_is_an_error() -> None:
-    chunks = [
-        {"choices": [{"delta": {"content": "par"}}]},
-        {"error": {"code": "server_error", "message": "oh"}},
-    ]
-    events, _ = await answered(LOCAL, chunks)
-    assert events[-1]["error"]["message"] == "oh"
-    assert events[-1]["error"]["retryable"] is True
+@pytest.mark.parametrize(
+    "error",
+    [{"code": "server_error", "message": "oh"}, {"code": 500, "message": "oh"}, "oh", {"message": "oh"}],
+)
+async def test_an_error_inside_a_stream_of_chunks_is_a_broken_stream(error: Any) -> None:
+    events, _ = await answered(LOCAL, [{"choices": [{"delta": {"content": "par"}}]}, {"error": error}])
+    assert events[-1]["error"] == {
+        "code": "agent",
+        "message": "oh",
+        "retryable": True,
+        "data": {"kind": "transport"},
+    }
 
 
-async def test_a_priced_endpoint_that_tells_no_usage_is_an_error_and_a_free_one_costs_nothing() -> None:
-    chunks = [{"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}]
-    events, _ = await answered(LOCAL, chunks)
+@pytest.mark.parametrize(
+    "text", ["{", " ", "{} {}", '{"a": NaN}', "{'a': 1}", '{"a": 1,}', "\u00a0{}", "undefined"]
+)
+@pytest.mark.parametrize("provider", PROVIDERS, ids=[item.name for item in PROVIDERS])
+async def test_arguments_that_are_not_exactly_json_stay_the_text_that_they_are(
+    provider: Provider, text: str
+) -> None:
+    script = json.dumps(provider.call("look", {"a": 1})).replace(json.dumps('{"a": 1}'), json.dumps(text))
+    if provider is LOCAL:
+        call = {"index": 0, "id": "a", "function": {"name": "look", "arguments": text}}
+        script = json.dumps(
+            [{"choices": [{"delta": {"tool_calls": [call]}}]}, *provider.call("look", {})[-2:]]
+        )
+    events, _ = await answered(provider, json.loads(script))
+    (end,) = [event for event in events if event["type"] == "tool-call-end"]
+    assert end["args"] == {"__unparsed": text}
+
+
+async def test_a_chunk_tells_no_tokens_of_reasoning() -> None:
+    script = LOCAL.text("Hello.")
+    script[-1]["usage"]["completion_tokens_details"] = {"reasoning_tokens": 3}
+    events, _ = await answered(LOCAL, script)
+    assert "reasoningTokens" not in events[-1]["usage"]
+
+
+NO_USAGE = {
+    "anthropic": [
+        {"type": "message_start", "message": {"id": "m"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ],
+    "openai": [{"type": "response.completed", "response": {"id": "r", "output": []}}],
+    "local": [{"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}],
+}
+ZERO = {"inputTokens": 0, "outputTokens": 0, "cacheReadTokens": 0, "cacheWriteTokens": 0}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS, ids=[item.name for item in PROVIDERS])
+async def test_an_answer_without_a_usage_is_an_error_where_it_has_a_price_and_counts_nothing_where_not(
+    provider: Provider,
+) -> None:
+    events, _ = await answered(provider, NO_USAGE[provider.name])
     assert events[-1]["type"] == "error"
+    assert events[-1]["error"]["data"]["reason"] == "invalid_response"
+    free = {"structured_output": "native", "context_window": 100_000, "pricing": None}
+    events, _ = await answered(provider, NO_USAGE[provider.name], caps=free)
+    assert events[-1]["finish"] == {"reason": "stop"}
+    assert events[-1]["usage"] == ZERO
+    assert [event["usage"] for event in events if event["type"] == "usage"] == [ZERO]
+
+
+@pytest.mark.parametrize(
+    ("details", "read", "written"),
+    [
+        ({}, 0, 0),
+        ({"cached_tokens": 400}, 400, 0),
+        ({"cached_tokens": 100, "cache_write_tokens": 200}, 100, 200),
+        ({"cached_tokens": 800, "cache_write_tokens": 500}, 800, 200),
+        ({"cache_write_tokens": 2500}, 0, 1000),
+        ({"cached_tokens": -5, "cache_write_tokens": -7}, 0, 0),
+        ({"cached_tokens": "many", "cache_write_tokens": None}, 0, 0),
+        ("none", 0, 0),
+    ],
+)
+@pytest.mark.parametrize("provider", [OPENAI, LOCAL], ids=["openai", "local"])
+async def test_what_a_cache_holds_is_a_part_of_the_input_that_openai_counts(
+    provider: Provider, details: Any, read: int, written: int
+) -> None:
+    script = provider.text("Hello.", 1000, 10)
+    usage = script[-1]["response"]["usage"] if provider is OPENAI else script[-1]["usage"]
+    usage["input_tokens_details" if provider is OPENAI else "prompt_tokens_details"] = details
+    events, _ = await answered(provider, script)
+    assert events[-1]["usage"] == {
+        "inputTokens": 1000,
+        "outputTokens": 10,
+        "cacheReadTokens": read,
+        "cacheWriteTokens": written,
+    }
+
+
+@pytest.mark.parametrize("given", [-3, 2.5])
+@pytest.mark.parametrize("provider", PROVIDERS, ids=[item.name for item in PROVIDERS])
+async def test_an_impossible_usage_is_an_error_and_what_is_possible_in_it_is_accounted(
+    provider: Provider, given: float
+) -> None:
+    text = json.dumps(provider.text("Hello.", 1000, 123456)).replace("123456", str(given))
+    events, _ = await answered(provider, json.loads(text))
+    assert events[-1]["error"]["retryable"] is False
+    assert events[-2]["usage"]["inputTokens"] == 1000
+    assert events[-2]["usage"]["outputTokens"] == max(0, -(-given // 1))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS, ids=[item.name for item in PROVIDERS])
+def test_an_adapter_tells_how_it_reads_usages(provider: Provider) -> None:
+    additive = provider is ANTHROPIC
+    expected = "anthropic-cache-additive-v1" if additive else "openai-cache-subsets-v2"
+    assert provider.adapter().usage_semantics == expected
 
 
 @pytest.mark.parametrize("provider", PROVIDERS, ids=[item.name for item in PROVIDERS])

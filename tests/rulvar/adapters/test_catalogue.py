@@ -44,6 +44,27 @@ def test_a_dated_snapshot_is_its_model_and_a_sibling_is_not() -> None:
     assert anthropic_facts("claude-haiku-4-5-20251001") is ANTHROPIC_MODELS["claude-haiku-4-5"]
     assert openai_facts("gpt-5.5-2026-04-23") is OPENAI_MODELS["gpt-5.5"]
     assert openai_facts("gpt-5.4-nano").caps.pricing is None
+    for snapshot in (
+        "gpt-5.5-20260423",
+        "gpt-5.6-sol-preview",
+        "gpt-5.6-2026-08",
+        "gpt-5.6-sol-2026-08-01-2",
+    ):
+        assert openai_facts(snapshot).caps.pricing is None
+    for snapshot in ("claude-haiku-4-5-2025-10-01", "claude-sonnet-5-preview", "claude-haiku-4-5-2025100"):
+        assert anthropic_facts(snapshot).caps.pricing is None
+
+
+def test_a_familys_name_is_its_first_model_and_no_other() -> None:
+    assert openai_facts("gpt-5.6") is openai_facts("gpt-5.6-sol") is openai_facts("gpt-5.6-2026-08-01")
+    assert openai_facts("gpt-5.6-luna").caps.pricing != openai_facts("gpt-5.6-sol").caps.pricing
+    assert openai_facts("gpt-5.6-terra-2026-08-01") is OPENAI_MODELS["gpt-5.6-terra"]
+
+
+@pytest.mark.parametrize("caching", ["explicit", "implicit", "none", None])
+def test_how_a_provider_caches_is_told_in_the_words_of_the_wire(caching: str | None) -> None:
+    wire = {**openai_facts("gpt-5.5").caps.to_wire(), "promptCaching": caching}
+    assert ModelCaps.from_wire(wire).prompt_caching == caching
 
 
 def test_long_prompts_of_tiered_models_cost_more() -> None:

@@ -117,6 +117,8 @@ def test_an_error_event_says_whether_to_try_again(kind: str, retryable: bool) ->
         ("server_error", True),
         ("vector_store_timeout", True),
         ("rate_limit_exceeded", True),
+        ("overloaded_error", False),
+        ("rate_limit_error", False),
         ("invalid_prompt", False),
         ("never_heard_of", False),
         (None, False),

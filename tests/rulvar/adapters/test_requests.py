@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import httpx2
@@ -14,8 +15,8 @@ from rulvar.adapters.anthropic import AnthropicAdapter
 from rulvar.adapters.call_ids import KEPT, CallIds
 from rulvar.adapters.compatible import openai_compatible
 from rulvar.adapters.openai import OpenAIAdapter
-from rulvar.contracts.messages import ImagePart
-from rulvar.errors import ConfigError
+from rulvar.contracts.messages import ImagePart, ToolCallPart
+from rulvar.errors import ConfigError, NonSerializableValueError
 from rulvar.testing.samples import sample_pdf, sample_png
 
 every = pytest.mark.parametrize("provider", PROVIDERS, ids=[item.name for item in PROVIDERS])
@@ -235,3 +236,73 @@ async def test_messages_are_sent_with_the_version_and_the_key_header_that_they_a
     if key is not None:
         assert request.headers["x-api-key"] == key
         assert "authorization" not in request.headers
+
+
+RAW = '{"path": "a.txt", "text": "line one\nline'
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({"__unparsed": RAW}, RAW),
+        ({"__unparsed": 1}, '{"__unparsed":1}'),
+        ({"__unparsed": RAW, "more": 1}, None),
+        (None, "{}"),
+        ({"b": 1, "10": 2, "2": [1.0, {"1": 0, "a": 1, "0": 0}], "01": 3},
+         '{"2":[1,{"0":0,"1":0,"a":1}],"10":2,"b":1,"01":3}'),
+        ({"n": [1e21, 1e16, 1.5, 2**60, -0.0, 1e-7]}, '{"n":[1e+21,10000000000000000,1.5,1152921504606847000,0,1e-7]}'),
+        ({"\ud800": "\ud83d\ude00 \u2028 \udfff", "n": [2.0, True, None]},
+         '{"\\ud800":"\U0001f600 \u2028 \\udfff","n":[2,true,null]}'),
+        ([1.0], "[1]"),
+    ],
+)  # fmt: skip
+def test_arguments_are_sent_as_their_model_wrote_them(args: Any, text: str | None) -> None:
+    call = ToolCallPart(id="01CALL", name="t", args=args)
+    request = ChatRequest(model="m", messages=(Msg(role="assistant", parts=(call,)),))
+    (item,) = OpenAIAdapter(api_key="k").build_request(request)["input"]
+    (message,) = openai_compatible("c", "http://c.test/v1").build_request(request)["messages"]
+    assert item["arguments"] == message["tool_calls"][0]["function"]["arguments"]
+    if text is None:
+        assert json.loads(item["arguments"]) == args
+    else:
+        assert item["arguments"] == text
+    (block,) = AnthropicAdapter(api_key="k").build_request(request)["messages"][0]["content"]
+    assert block["input"] == ({} if args is None else args)
+
+
+@pytest.mark.parametrize("args", [float("nan"), {"a": {1, 2}}, {"a": b"x"}, {1: 2}])
+def test_arguments_that_no_json_holds_are_refused(args: Any) -> None:
+    call = ToolCallPart(id="01CALL", name="t", args=args)
+    request = ChatRequest(model="m", messages=(Msg(role="assistant", parts=(call,)),))
+    with pytest.raises(NonSerializableValueError):
+        openai_compatible("c", "http://c.test/v1").build_request(request)
+
+
+def test_arguments_that_are_nested_without_end_are_refused() -> None:
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    call = ToolCallPart(id="01CALL", name="t", args=deep)
+    request = ChatRequest(model="m", messages=(Msg(role="assistant", parts=(call,)),))
+    with pytest.raises(NonSerializableValueError, match="nested deeper"):
+        OpenAIAdapter(api_key="k").build_request(request)
+
+
+def test_a_bound_of_no_tokens_is_sent_as_it_is() -> None:
+    body = AnthropicAdapter(api_key="k").build_request(ask("claude-sonnet-5", max_output_tokens=0))
+    assert body["max_tokens"] == 0
+
+
+@pytest.mark.parametrize(("own", "sent"), [("none", "none"), (None, "xhigh"), (7, "xhigh")])
+def test_only_an_effort_in_words_stands_above_the_one_that_is_asked_for(own: Any, sent: str) -> None:
+    options = {"openai": {"reasoningEffort": own}}
+    body = OpenAIAdapter(api_key="k").build_request(ask("gpt-5.5", effort="max", provider_options=options))
+    assert body["reasoning"] == {"effort": sent}
+
+
+@every
+def test_a_schema_that_requires_what_is_no_name_is_not_strict(provider: Provider) -> None:
+    odd = {**STRICT, "required": [{"a": 1}]}
+    tools = (ToolContract(name="t", description="d", parameters=odd),)
+    (tool,) = provider.adapter().build_request(ask(provider.model, tools=tools))["tools"]
+    assert not tool.get("function", tool).get("strict")
