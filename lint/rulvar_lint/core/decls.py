@@ -41,6 +41,7 @@ class FunctionDecl:
     """A function, method or lambda."""
 
     __slots__ = (
+        "changed",
         "cls",
         "ctx_params",
         "decorators",
@@ -84,6 +85,8 @@ class FunctionDecl:
         self.ctx_params: frozenset[str] | None = None
         self.is_generator: bool | None = None
         self.free: dict[str, ast.Name] | None = None
+        # What functions inside change: (variables whose object they change, variables they rebind).
+        self.changed: tuple[frozenset[str], frozenset[str]] | None = None
         self.gives_nothing = False  # the annotation of the result has been looked at in vain
         self.given: dict[str, Value] | None = None  # what a closure's parameters were seen to be
         self.memo: dict[Any, Result] = {}

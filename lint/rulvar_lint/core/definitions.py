@@ -11,6 +11,7 @@ from rulvar_lint.core.calls import call_value
 from rulvar_lint.core.decls import ClassDecl, Field, FunctionDecl
 from rulvar_lint.core.frame import FALLS, HOST, REGION, Frame
 from rulvar_lint.core.freevars import bound_by, free_names_of
+from rulvar_lint.core.lasting import outlive
 from rulvar_lint.core.nodes import statements
 from rulvar_lint.core.statements import exec_block
 from rulvar_lint.core.values import (
@@ -89,23 +90,6 @@ def late_globals(m: Machine, module: Module) -> None:
                             module.env[target.id] = join(module.env.get(target.id), value)
 
 
-def outlive(value: Value | None, depth: int = 0) -> Value | None:
-    """What the top level of a module or class holds lasts as long as the process. An instance that a
-    function made is copied: the function may be called again.
-    """
-    if not isinstance(value, (Inst, Container)) or value.scope != "local":
-        return value
-    if isinstance(value, Container):
-        value.scope = "module" if depth == 0 else value.scope
-        return value
-    made = Inst(value.decl, "module", value.home, value.born)
-    made.taint = value.taint
-    made.attrs = {
-        name: outlive(inner, depth + 1) if depth < 3 else inner for name, inner in value.attrs.items()
-    }
-    return made
-
-
 # Functions
 
 
@@ -124,7 +108,7 @@ def _defaults(f: Frame, decl: FunctionDecl) -> None:
             value = f.ev[param.default.__class__](f, param.default)
             if isinstance(value, Container) and f.mode == HOST:
                 value.scope = "default"
-            decl.defaults[param.name] = value
+            decl.defaults[param.name] = outlive(value) if value.__class__ is Obj and f.mode == HOST else value
 
 
 def closure(f: Frame, node: ast.Lambda) -> Func:
@@ -336,7 +320,20 @@ def _field(f: Frame, stmt: ast.AnnAssign, decl: ClassDecl) -> None:
         if not is_maker:
             value = f.ev[stmt.value.__class__](f, stmt.value)
             f.env[name] = value
+    else:
+        factory = _annotated_factory(f, stmt.annotation)
     decl.fields[name] = Field(stmt, value, factory, _aliases(stmt.value))
+
+
+def _annotated_factory(f: Frame, annotation: ast.expr) -> Value | None:
+    """The factory in `Annotated[type, Field(default_factory=...)]`."""
+    if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.slice, ast.Tuple):
+        return None
+    head = annotation.value
+    if (head.attr if isinstance(head, ast.Attribute) else getattr(head, "id", "")) != "Annotated":
+        return None
+    found = (_factory(f, expr)[0] for expr in annotation.slice.elts[1:])
+    return next((factory for factory in found if factory is not None), None)
 
 
 def _aliases(expr: ast.expr | None) -> tuple[str, ...]:

@@ -244,6 +244,9 @@ class Frame:
             if value is _MISSING:
                 value = frame.env.get(name, _MISSING)
             if value is not _MISSING:
+                if frame.mode == HOST and self.mode == REGION and frame.decl is not None:
+                    for hook in self.m.hooks.closure_read:
+                        hook(self, node, frame, name, value)
                 if self.step is not None and self.step is not frame.step and value is None:
                     return Unknown(None, outer=True)
                 return value  # type: ignore[no-any-return]

@@ -35,14 +35,11 @@ from rulvar_lint.core.values import (
     Const,
     Container,
     Coro,
-    Dict,
     Ext,
     Func,
     Inst,
     Obj,
     Partial,
-    Seq,
-    Set,
     Star,
     Super,
     Union,
@@ -168,32 +165,6 @@ def passing(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """Functions that give back their argument, such as `typing.cast` and `copy.copy`."""
     value = args.pos[-1] if args.pos else None
     return value.value if isinstance(value, Star) else value
-
-
-def copied(f: Frame, value: Value | None) -> Value | None:
-    """A copy of a value: changing it does not change the original."""
-    if isinstance(value, Seq):
-        made: Container = f.new_seq(
-            value.kind, None if value.items is None else list(value.items), value.elem
-        )
-    elif isinstance(value, Dict):
-        made = f.new_dict(dict(value.entries), value.elem)
-    elif isinstance(value, Set):
-        made = f.new_set(value.elem, value.stable)
-    elif isinstance(value, Inst):
-        clone = Inst(value.decl, "local", f.step, f.m.tick)
-        clone.attrs = dict(value.attrs)
-        return clone
-    elif isinstance(value, Unknown):
-        return Unknown(value.taint) if value.taint is not None else None
-    else:
-        return value
-    made.order = value.order
-    return made
-
-
-def copy_(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
-    return copied(f, args.get(0, "x"))
 
 
 def through(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
@@ -355,8 +326,6 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "yaml.safe_dump": dumps,
     "builtins.staticmethod": passing,
     "builtins.classmethod": passing,
-    "copy.copy": copy_,
-    "copy.deepcopy": copy_,
     "builtins.object": object_,
     "itertools.chain": chain,
     "itertools.chain.from_iterable": chain,

@@ -25,6 +25,8 @@ class Hooks:
         awaited: (frame, node, value) for awaited values.
         global_read: (frame, node, module, name, value) for global names that may change or be
             unstable.
+        closure_read: (frame, node, owner, name, value) for variables of the host function around
+            replayed code.
         instance_read, class_read, function_attribute: reads of attributes.
         store: (frame, node, target, base, name, value) for attribute stores.
         store_item: (frame, node, target, base, value) for item stores and deletions.
@@ -50,6 +52,7 @@ class Hooks:
         "awaited",
         "calls",
         "class_read",
+        "closure_read",
         "construct",
         "contexts",
         "ctx_call",
@@ -86,6 +89,7 @@ class Hooks:
     any_call: list[Hook]
     awaited: list[Hook]
     class_read: list[Hook]
+    closure_read: list[Hook]
     construct: list[Hook]
     contexts: list[Hook]
     ctx_call: list[Hook]

@@ -16,6 +16,7 @@ from rulvar_lint.core import (
     calls,
     classes,
     containers,
+    copies,
     ctxcalls,
     definitions,
     expressions,
@@ -24,6 +25,7 @@ from rulvar_lint.core import (
     handlers,
     hints,
     instances,
+    lasting,
     loops,
     newer_syntax,
     operators,
@@ -67,7 +69,7 @@ class Machine(Linker, Ledger):
         Ledger.__init__(self)
         self.memory = Memory()
         self.stdlib = sys.stdlib_module_names
-        self.functions = {**functions.TABLE, **getters.TABLE, **instances.TABLE}
+        self.functions = {**functions.TABLE, **getters.TABLE, **instances.TABLE, **copies.TABLE}
         self.named_methods = containers.NAMED
         self.mutators = containers.MUTATORS
         self.expression_table: dict[type, Callable[[Frame, Any], Value | None]] = {
@@ -214,7 +216,7 @@ class Machine(Linker, Ledger):
         if b"global " in module.source.data:
             definitions.late_globals(self, module)
         for name, value in list(module.env.items()):
-            made = definitions.outlive(value)
+            made = lasting.outlive(value)
             if made is not value:
                 module.env[name] = made
         module.state = 2

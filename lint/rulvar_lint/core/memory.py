@@ -169,7 +169,7 @@ def _shape(value: Value) -> Any:
     if isinstance(value, Obj):
         sure = value.type == "builtins.float" and is_clock(value)
         sure = sure or (value.type == "builtins.str" and is_filled(value))
-        return ("obj", value.type, value.node is None, sure)
+        return ("obj", value.type, value.node is None, sure, value.lasts)
     if isinstance(value, (Ctx, Unknown)):
         return value.__class__
     if isinstance(value, Class):

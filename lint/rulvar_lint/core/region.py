@@ -302,9 +302,13 @@ def outward(f: Frame, node: ast.AST, cause: Cause, func: Func, args: Args) -> No
     if cause.code == "RLV304":
         receiver = func.bound
         if any(_lasts(value) for value in (args.values() if receiver is None else [receiver])):
+            f.m.hide(f.module.path, getattr(node, "lineno", 1), "RLV205")
             f.emit(node, cause)
         elif receiver is None or (isinstance(receiver, Inst) and receiver.scope == "any"):
             f.outward.setdefault(cause.code, cause)
+    elif cause.code == "RLV205":
+        if func.lasts:
+            f.emit(node, cause)
     elif cause.code == "RLV306" and f.mode == STEP:
         if f.step is not None and f.decl is f.step.decl:
             f.m.report(f, node, cause)

@@ -61,14 +61,15 @@ class Ext(Value):
 
 
 class Obj(Value):
-    """An instance of a type that is known by its dotted path only."""
+    """An instance of a type that is known by its dotted path only. `lasts`: as long as the process."""
 
-    __slots__ = ("node", "type")
+    __slots__ = ("lasts", "node", "type")
 
     def __init__(self, type_: str, taint: Taint = None, node: ast.AST | None = None) -> None:
         self.taint = taint
         self.type = type_
         self.node = node
+        self.lasts = False
 
 
 class Ctx(Value):
@@ -107,7 +108,7 @@ class Coro(Value):
 class Func(Value):
     """A function or lambda of the project, perhaps bound to `self`, and the variables around it."""
 
-    __slots__ = ("bound", "decl", "env", "frame", "late")
+    __slots__ = ("bound", "decl", "env", "frame", "lasts", "late")
 
     def __init__(
         self,
@@ -122,11 +123,12 @@ class Func(Value):
         self.env = env
         self.bound = bound
         self.late: tuple[tuple[ast.AST, str], ...] = ()
+        self.lasts = False
 
     def bind(self, value: Value) -> Func:
         """The same function as a method of `value`."""
         func = Func(self.decl, self.frame, self.env, value)
-        func.late = self.late
+        func.late, func.lasts = self.late, self.lasts
         return func
 
 
@@ -205,9 +207,7 @@ class Seq(Container):
 
 
 class Set(Container):
-    """A set. `stable` is true when its members hash to the same number in every process (small
-    integers).
-    """
+    """A set. `stable`: its members hash to the same number in every process (small integers)."""
 
     __slots__ = ("stable",)
 

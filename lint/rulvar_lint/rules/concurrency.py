@@ -292,6 +292,7 @@ def _escapes(f: Frame, node: ast.AST, target: ast.AST | None, base: Value | None
     if not lasts and f.decl is not None and any(param.name == name for param in f.decl.params):
         cause = Cause("RLV304", f"`{f.decl.qualname}` keeps ctx", f.place(node))
         f.outward.setdefault("RLV304", cause)
+        f.m.hide(f.module.path, getattr(node, "lineno", 1), "RLV205")
         return
     is_global = bool(name) and not f.is_local(name) and f.owner_of(name) is None
     if is_shared(base) or (is_global and (base is None or is_shared(f.m.static_global(f.module, name)))):

@@ -13,6 +13,7 @@ from rulvar_lint.core.classes import external_bases, fields_of, is_data_class
 from rulvar_lint.core.decls import Field
 from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
+from rulvar_lint.core.lasting import changed_inside
 from rulvar_lint.core.values import (
     Class,
     Container,
@@ -44,11 +45,22 @@ cachetools.cached cachetools.func.ttl_cache cachetools.func.lru_cache async_lru.
 aiocache.cached aiocache.cached_stampede asyncache.cached joblib.Memory diskcache.Cache.memoize
 cached_property.cached_property methodtools.lru_cache""")
 
+_NUMPY: Final = names("""random integers choice bytes shuffle permutation permuted normal uniform
+exponential poisson binomial beta gamma standard_normal rand randn randint random_sample""")
+_DRAWS: Final = {
+    "random.Random": names("""random uniform randint randrange choice choices sample shuffle gauss
+    normalvariate lognormvariate expovariate betavariate gammavariate triangular vonmisesvariate
+    paretovariate weibullvariate binomialvariate getrandbits randbytes seed setstate"""),
+    "numpy.random.Generator": _NUMPY,
+    "numpy.random.RandomState": _NUMPY,
+}
+
 
 def install(hooks: Hooks) -> None:
     """Listen to what these rules judge."""
     hooks.global_read.append(_global)
     hooks.class_read.append(_class_attribute)
+    hooks.closure_read.append(_closure_variable)
     hooks.instance_read.append(_instance_attribute)
     hooks.function_attribute.append(_function_attribute)
     hooks.construct.append(_factories)
@@ -60,6 +72,8 @@ def install(hooks: Hooks) -> None:
         "contextvars.ContextVar.get contextvars.ContextVar.set contextvars.ContextVar.reset",
         _context_variable,
     )
+    for kind, draws in _DRAWS.items():
+        hooks.on_call(" ".join(f"{kind}.{name}" for name in draws), _draw)
     hooks.region_end.append(_defaults)
     hooks.region_end.append(_caches)
 
@@ -234,6 +248,17 @@ def _function_attribute(f: Frame, node: ast.AST, func: Func, name: str) -> None:
         )
 
 
+def _closure_variable(f: Frame, node: ast.AST, owner: Frame, name: str, value: Value | None) -> None:
+    """A variable of the host function that made this one: it lasts as long as the function does."""
+    if owner.decl is None or owner.module.is_test:
+        return
+    changed, rebound = changed_inside(owner.decl)
+    if isinstance(value, Container) and name in changed and value.scope == "local":
+        value.scope = "module"
+    if name in rebound or (isinstance(value, Container) and value.scope == "module"):
+        f.effect(node, "RLV205", f"`{name}` of `{owner.decl.qualname}` outlives the run, and runs change it")
+
+
 def _holds_ctx(value: Value | None) -> bool:
     return any(isinstance(option, Ctx) for option in options_of(value))
 
@@ -284,6 +309,16 @@ def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, va
 def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | None) -> None:
     if kind == "global" and f.mode in (REGION, PLAIN) and not _holds_ctx(value):
         _shared_write(f, node, f"the global `{name}` is written")
+    elif kind == "nonlocal" and f.mode in (REGION, PLAIN):
+        owner = f.owner_of(name)
+        if owner is None or owner.in_region or owner.decl is None or owner.module.is_test:
+            return
+        what = f"`{name}` of `{owner.decl.qualname}`, which outlives the run, is written"
+        if owner.mode == HOST:
+            _shared_write(f, node, what)
+        elif owner.mode == PLAIN and f.mode == PLAIN:
+            # Who made the function, and so how long its variables live, is known where it is called.
+            f.outward.setdefault("RLV205", Cause("RLV205", what, f.place(node)))
 
 
 def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args: Args | None) -> None:
@@ -298,15 +333,18 @@ def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args
 
 
 def _advance(f: Frame, node: ast.AST, receiver: Value | None) -> None:
-    """`next(COUNTER)` of a counter or iterator that lives in a module."""
-    call = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    is_global = isinstance(call, ast.Name) and not f.is_local(call.id) and f.owner_of(call.id) is None
+    """`next(COUNTER)` of a counter or iterator that outlives the run."""
     for option in options_of(receiver):
-        counter = isinstance(option, Obj) and option.type in ("itertools.count", "itertools.cycle")
-        iterator = isinstance(option, Seq) and option.scope == "module"
-        if iterator or (counter and (is_global or isinstance(call, ast.Attribute))):
+        counter = isinstance(option, Obj) and option.lasts
+        if counter or (isinstance(option, Seq) and option.scope == "module"):
             _shared_write(f, node, f"`{f.segment(node)}` advances a counter that outlives the run")
             return
+
+
+def _draw(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
+    """A draw from a generator that outlives the run: the next run goes on where this one ended."""
+    if f.mode in (REGION, PLAIN) and ext.receiver is not None and ext.receiver.lasts:
+        _shared_write(f, node, f"`{f.segment(node)}` draws from a generator that outlives the run")
 
 
 def _context_variable(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
