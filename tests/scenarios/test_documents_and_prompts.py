@@ -294,7 +294,11 @@ async def test_the_root_asks_before_its_children_and_nearer_ones_before_deeper_o
 
 @pytest.mark.parametrize(
     ("mode", "widget", "shown"),
-    [("text", "text-prompt", "text"), ("options", "choices", "options"), ("confirm", "confirm-prompt", "confirm")],
+    [
+        ("text", "text-prompt", "text"),
+        ("options", "choices", "options"),
+        ("confirm", "confirm-prompt", "confirm"),
+    ],
 )
 async def test_the_three_questions(mode: str, widget: str, shown: str) -> None:
     args = {"question": "Which?", "mode": mode, "options": ["a", "b"]}
@@ -320,7 +324,9 @@ async def test_a_consent_is_given_or_not(name: str, confirmed: bool) -> None:
     assert view.default_transition == "user_denied"
 
 
-def declaring(*declared: DeclaredDocument, error: str | None = None, documents: Any = (InvoiceDocument,)) -> Any:
+def declaring(
+    *declared: DeclaredDocument, error: str | None = None, documents: Any = (InvoiceDocument,)
+) -> Any:
     @tool(documents=documents)
     def bill() -> ToolEnvelope:
         return ToolEnvelope(data=None if error else "ok", error=error, documents=declared)
@@ -385,7 +391,9 @@ async def test_documents_of_a_replayed_tool_that_stands_under_another() -> None:
             ctx.result["told"] = await ctx.call_tool(plain)
 
     envelope = {"data": "replayed", "documents": [{"documentName": "invoice", "content": {"total": 9}}]}
-    run = await run_workflow(Plain, replay={"version": 3, "recordings": [{"tool": "plain", "envelope": envelope}]})
+    run = await run_workflow(
+        Plain, replay={"version": 3, "recordings": [{"tool": "plain", "envelope": envelope}]}
+    )
     assert (run.result, run.document("invoice")) == ({"told": "replayed"}, {"total": 9})
 
 

@@ -38,9 +38,7 @@ def failing(times: int, **options: Any) -> Any:
 
 
 def failed_events(run: Any) -> list[tuple[int, bool]]:
-    return [
-        (event.retry_count, event.will_retry) for event in run.trace if event.type == "transition.failed"
-    ]
+    return [(event.retry_count, event.will_retry) for event in run.trace if event.type == "transition.failed"]
 
 
 async def test_a_body_that_raises_stays_where_it_was_and_may_be_tried_by_hand() -> None:
