@@ -356,7 +356,7 @@ def _check_call(call: ConductedCall, tool: Tool, part: ToolCallPart) -> None:
             f"tool {tool.id} is denied: the grant {missing!r} is not given",
             data={"tool": tool.id, "missing": missing},
         )
-    issues = tool.parameters.issues({} if part.args is None else part.args)
+    issues = tool.parameters.issues({} if part.args is None else part.args, hides_values=True)
     if issues:
         path = "".join(f"[{item!r}]" for item in issues[0].path)
         raise InvalidInputError(

@@ -43,7 +43,8 @@ class AgentGuards:
     """Guards of an agent, asked in order.
 
     A guard is a function, sync or async, of the value: ``True`` or None lets it through, ``False`` or a
-    text blocks it (the text is the reason), and ``Rewrite(value)`` goes on with another value.
+    text blocks it, and ``Rewrite(value)`` goes on with another value. The text is for whoever debugs: it is
+    the ``exception`` of a handle, and neither told nor journaled.
     """
 
     input: Sequence[Guard] = ()
@@ -84,8 +85,9 @@ async def pass_guards(
             check_fit(contract, value, side, agent_id)
             continue
         if verdict is False or isinstance(verdict, str):
-            reason = f": {verdict}" if verdict else ""
-            raise GuardBlockedError(f"an {side} guard blocked agent {agent_id}{reason}", data=data)
+            # why is for whoever debugs: a reason may quote what the guard keeps from being shown
+            reason = RulvarError(verdict) if verdict else None
+            raise GuardBlockedError(f"an {side} guard blocked agent {agent_id}", data=data) from reason
         raise GuardUnavailableError(f"an {side} guard of agent {agent_id} gave no verdict", data=data)
     return value
 
@@ -96,7 +98,7 @@ def check_fit(contract: SchemaContract | None, value: Any, side: Side, agent_id:
     Raises:
         InvalidInputError, InvalidOutputError: it does not fit; names the field.
     """
-    issues = [] if contract is None else contract.issues(value)
+    issues = [] if contract is None else contract.issues(value, hides_values=True)
     if issues:
         path = "".join(f"[{part!r}]" for part in issues[0].path)
         kind: type[RulvarError] = InvalidInputError if side == "input" else InvalidOutputError

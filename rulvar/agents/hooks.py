@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from rulvar.errors import ConfigError, ControlFlow, GuardBlockedError, GuardUnavailableError
+from rulvar.errors import ConfigError, ControlFlow, GuardBlockedError, GuardUnavailableError, RulvarError
 
 __all__ = ["CONTROL_POINTS", "Hook", "HookPoint", "Hooks"]
 
@@ -108,10 +108,10 @@ class Hooks:
             if not control or answer is True or answer is None:
                 continue
             if answer is False or isinstance(answer, str):
-                reason = f": {answer}" if answer else ""
+                reason = RulvarError(answer) if answer else None  # for whoever debugs, as of a guard
                 raise GuardBlockedError(
-                    f"a hook blocked agent {self._agent_id} at {point}{reason}", data=data
-                )
+                    f"a hook blocked agent {self._agent_id} at {point}", data=data
+                ) from reason
             raise GuardUnavailableError(
                 f"a hook of agent {self._agent_id} gave no verdict at {point}", data=data
             )

@@ -152,43 +152,66 @@ class SchemaContract:
     Attributes:
         json: the JSON Schema as given or as made of the type.
         canonical: the same without annotations and references; this is what models are sent.
+        hides_values: whether its issues never show what they are about, for messages that outlive a value.
     """
 
-    __slots__ = ("_revive", "_validator", "canonical", "json")
+    __slots__ = ("_masked", "_revive", "_validator", "canonical", "hides_values", "json")
 
-    def __init__(self, schema: Any, revive: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self, schema: Any, revive: Callable[[Any], Any] | None = None, *, hides_values: bool = False
+    ) -> None:
         self.json = schema
         self.canonical = canonical_schema(schema)
+        self.hides_values = hides_values
         self._revive = revive
         self._validator: Any = None
+        self._masked: Any = None
 
     @property
     def revives(self) -> bool:
         """Whether a Python value stands behind a JSON value that fits."""
         return self._revive is not None
 
-    def issues(self, value: Any) -> list[SchemaIssue]:
-        """Return what is wrong with a JSON value, nothing when it fits."""
+    def issues(self, value: Any, *, hides_values: bool = False) -> list[SchemaIssue]:
+        """Return what is wrong with a JSON value, nothing when it fits.
+
+        Args:
+            hides_values: tell of paths and rules only, and nothing of the value.
+        """
+        hides = hides_values or self.hides_values
         if self._validator is None:
             self._validator = _compile(self.canonical)
         if self._validator.is_valid(value):
-            return self._type_issues(value)
-        errors = self._validator.iter_errors(value)
+            return self._type_issues(value, hides)
+        if hides and self._masked is None:
+            self._masked = _compile(self.canonical, mask="the value")
+        errors = (self._masked if hides else self._validator).iter_errors(value)
         return [SchemaIssue(error.message, tuple(error.instance_path)) for error in errors]
 
     def revive(self, value: Any) -> Any:
         """Return the Python value behind a JSON value that fits."""
         return value if self._revive is None else self._revive(value)
 
-    def _type_issues(self, value: Any) -> list[SchemaIssue]:
+    def _type_issues(self, value: Any, hides_values: bool) -> list[SchemaIssue]:
         # a type may know more than its schema says: validators, custom types
         if self._revive is None:
             return []
         try:
             self._revive(value)
         except (ValueError, TypeError) as error:
-            return [SchemaIssue(str(error), ())]
+            return _refusals(error, hides_values)
         return []
+
+
+def _refusals(error: Exception, hides_values: bool) -> list[SchemaIssue]:
+    """Return why a type refused a value: what pydantic lists, or what was raised."""
+    hidden, listed = "the value is refused by its type", getattr(error, "errors", None)
+    if not callable(listed):
+        return [SchemaIssue(hidden if hides_values else str(error), ())]
+    return [
+        SchemaIssue(f"{hidden} ({item['type']})" if hides_values else item["msg"], tuple(item["loc"]))
+        for item in listed()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,11 +255,11 @@ def schema_contract(schema: Any, what: str = "schema") -> SchemaContract:
     return SchemaContract(made.whole(), made.convert)
 
 
-def _compile(schema: Any, what: str = "schema") -> Any:
+def _compile(schema: Any, what: str = "schema", mask: str | None = None) -> Any:
     import jsonschema_rs  # costs an eighth of the package's import time, and only schemas need it
 
     try:
-        return jsonschema_rs.validator_for(schema)
+        return jsonschema_rs.validator_for(schema, mask=mask)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise SchemaError(f"{what}: not a JSON Schema: {first}", data={"field": what}) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rulvar.contracts.envelope import DeclaredDocument
 from rulvar.contracts.jsonable import journal_value
 from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.engine.control import unwrapped
 from rulvar.engine.primitives.child import check_args
 from rulvar.engine.primitives.step import wire_error
 from rulvar.errors import (
@@ -231,19 +231,11 @@ class TransitionAttempt:
         try:
             with deadline:
                 commit = await self._body()
-        except ReplayStopped as stopped:
-            if not isinstance(stopped.error, ReplayDriftError):
+        except BaseException as raised:
+            ended = self._ended_by(unwrapped(raised))
+            if ended is None:
                 raise
-            self.stopped = stopped
-            return self.failed(stopped.error)
-        except (ControlFlow, asyncio.CancelledError):
-            raise
-        except Exception as error:
-            self.exception = error
-            if isinstance(self.run.stop_error, ReplayDriftError):  # the body made another error of it
-                self.stopped = ReplayStopped(self.run.stop_error)
-                return self.failed(self.run.stop_error)
-            return self.failed(error)
+            return ended
         finally:
             CURRENT_PLACE.reset(token)
             self._ended = True
@@ -253,6 +245,21 @@ class TransitionAttempt:
         if deadline.expired or commit is None:
             return self.failed(self._timed_out())
         return commit
+
+    def _ended_by(self, error: BaseException) -> Commit | None:
+        """Return the commit of an attempt whose body raised; None for what goes through it."""
+        if isinstance(error, ReplayStopped) and isinstance(error.error, ReplayDriftError):
+            self.stopped = error
+            return self.failed(error.error)
+        if isinstance(error, TransitionAborted) and self._deadline is not None and self._deadline.expired:
+            return self.failed(self._timed_out())  # it was told so when it cleaned up
+        if not isinstance(error, Exception):
+            return None
+        self.exception = error
+        if isinstance(self.run.stop_error, ReplayDriftError):  # the body made another error of it
+            self.stopped = ReplayStopped(self.run.stop_error)
+            return self.failed(self.run.stop_error)
+        return self.failed(error)
 
     async def _body(self) -> Commit:
         body, run = getattr(self.driver.machine, self.transition), self.run

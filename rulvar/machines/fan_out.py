@@ -15,6 +15,10 @@ from rulvar.machines.machine import StateMachine
 
 __all__ = ["FanOut", "Items", "Sequence"]
 
+_NEVER: Mapping[str, Any] = {}
+_SKIPPED: Mapping[str, Any] = {"status": "skipped", "data": None, "error": "an earlier item failed"}
+_CANCELLED: Mapping[str, Any] = {"status": "cancelled", "data": None, "error": "another item failed"}
+
 
 @dataclass(frozen=True, slots=True)
 class Items:
@@ -22,7 +26,7 @@ class Items:
 
     Attributes:
         items: one set of arguments per child, as a list or by name.
-        mode: ``all`` stops at the first failure and marks the rest as skipped, ``all_settled`` goes on.
+        mode: ``all`` waits for nobody any more once a child has failed, ``all_settled`` for every one.
     """
 
     items: list[Any] | dict[str, Any]
@@ -33,8 +37,9 @@ class FanOut:
     """Starts a child for every item at once: ``ctx.start(FanOut.of(Child), {"items": [...]})``.
 
     The result is ``{"results": ..., "has_errors": bool, "error_count": int}``; results have the shape of the
-    items, and each is ``{"status": "completed" | "failed" | "cancelled" | "skipped", "data", "error"}``. A
-    child that fails never fails the machine.
+    items, and each is ``{"status": "completed" | "failed" | "cancelled", "data", "error"}``. Everything that did
+    not complete counts as an error, and a child that fails never fails the machine. In the mode ``all`` a child
+    that still waits for somebody when another one has failed is cancelled; what is at work comes to its end.
     """
 
     __family__ = "fan_out"
@@ -47,6 +52,8 @@ class FanOut:
         class FanOutMachine(StateMachine, args=Items, name=f"fan_out.{workflow.name}"):
             """Starts every child, and ends when all have."""
 
+            __at_rest__ = "cut_off"
+
             @transition(to="collecting")
             def launch(self, ctx: MachineCtx) -> None:
                 """Start a child per item."""
@@ -57,23 +64,40 @@ class FanOut:
 
             def is_done(self, state: Any) -> bool:
                 """Whether nothing is waited for any more."""
-                return bool(state["stopped"] or state["left"] == 0)
+                return bool(state["left"] == 0)
+
+            def is_stopped(self, state: Any) -> bool:
+                """Whether only those are waited for that are at work."""
+                return bool(state["stopped"])
 
             @transition(from_="collecting", to="collecting", wait=True)
+            @transition(from_="stopping", to="stopping", wait=True)
             def child_done(self, ctx: MachineCtx, input: Input) -> None:
                 """Take note of one child's end."""
                 _take(ctx, input)
 
-            @transition(from_="collecting", to="end", guard="is_done")
+            @transition(from_=("collecting", "stopping"), to="end", guard="is_done", priority=1)
             def collect(self, ctx: MachineCtx) -> None:
                 """Put the results together."""
-                _collect(ctx)
+                _collect(ctx, _NEVER)
+
+            @transition(from_="collecting", to="stopping", guard="is_stopped")
+            def stop(self, ctx: MachineCtx) -> None:
+                """Wait for nobody any more."""
+
+            @transition(from_="stopping", to="end", wait=True)
+            def cut_off(self, ctx: MachineCtx) -> None:
+                """Put the results together; the children that are left are cancelled."""
+                _collect(ctx, _CANCELLED)
 
         return FanOutMachine
 
 
 class Sequence:
-    """Starts a child for every item, one after another; otherwise as FanOut."""
+    """Starts a child for every item, one after another; the result is that of FanOut.
+
+    In the mode ``all`` nothing is started after a failure; what was not is ``"skipped"``.
+    """
 
     __family__ = "sequence"
 
@@ -97,7 +121,7 @@ class Sequence:
             @transition(from_="between", to="end", guard="is_done", priority=1)
             def collect(self, ctx: MachineCtx) -> None:
                 """Put the results together."""
-                _collect(ctx)
+                _collect(ctx, _SKIPPED)
 
             @transition(from_="between", to="running")
             def launch(self, ctx: MachineCtx) -> None:
@@ -137,10 +161,9 @@ def _take(ctx: MachineCtx, input: Input) -> None:
         ctx.state["stopped"] = True
 
 
-def _collect(ctx: MachineCtx) -> None:
-    skipped = {"status": "skipped", "data": None, "error": None}
+def _collect(ctx: MachineCtx, missing: Mapping[str, Any]) -> None:
     items = _pairs(ctx.args.items)
-    results = {key: ctx.state.get(f"result:{key}", skipped) for key, _ in items}
-    errors = sum(result["status"] in ("failed", "cancelled") for result in results.values())
+    results = {key: ctx.state.get(f"result:{key}", missing) for key, _ in items}
+    errors = sum(result["status"] != "completed" for result in results.values())
     whole = results if isinstance(ctx.args.items, Mapping) else list(results.values())
     ctx.result.update(results=whole, has_errors=errors > 0, error_count=errors)

@@ -45,6 +45,8 @@ class StateMachine:
     definition: ClassVar[Definition]
     __options__: ClassVar[dict[str, Any]]
     __workflow__: ClassVar[Workflow[Any]]
+    __at_rest__: ClassVar[str | None] = None
+    """A wait transition that fires by itself when no child is at work and none that has ended can be taken."""
 
     def __init_subclass__(
         cls,

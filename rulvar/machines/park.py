@@ -130,6 +130,7 @@ class Parks:
         self.ways, self.open_seq = ways, seq
         try:
             await driver.children.deliver()
+            await self._rest(ways)
             branch.waiting(1)
             try:
                 resolution: Mapping[str, Any] = await wait.future
@@ -140,6 +141,19 @@ class Parks:
             self.open_seq = None
             if not run.suspended:
                 run.waits.close(seq)
+
+    async def _rest(self, ways: Sequence[Transition]) -> None:
+        """Fire what fires at rest, once every child has ended or waits, and no end of one is taken."""
+        driver = self._driver
+        name = driver.definition.machine.__at_rest__
+        if self.open_seq is None or not any(item.name == name for item in ways):
+            return
+        await driver.children.settle()
+        await driver.children.deliver()
+        if (seq := self.open_seq) is not None:
+            self.open_seq = None
+            resolution = {"transition": name, "status": "completed", "data": None, "checked": True}
+            await driver.run.waits.settle(seq, resolution, by="machine")
 
     def _accepted(
         self, operation: Operation, resolution: Any, ways: Sequence[Transition]

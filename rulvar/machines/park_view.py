@@ -95,9 +95,9 @@ def _prompts(node: RunView, apps: Apps) -> Iterator[ParkView]:
     for document in node.documents:
         declared = apps.document(document.name)
         widget = None if declared is None else declared.widget
-        if widget is None or not _is_active(document, node.place) or _is_answered(document):
-            continue
         schema = None if declared is None or declared.contract is None else declared.contract.json
+        if widget is None or not _is_active(document, node.place) or _is_answered(document, schema):
+            continue
         made = _view(node, widget, document.options, document, schema)
         if made is not None:
             yield made
@@ -114,8 +114,20 @@ def _is_active(document: Document, place: str | None) -> bool:
     return document.place == place or place in document.enable_at
 
 
-def _is_answered(document: Document) -> bool:
-    return isinstance(document.content, Mapping) and "answer" in document.content
+def _is_answered(document: Document, schema: Any) -> bool:
+    """Whether an answer is there, whatever it is; the None that a type gives as a default is none."""
+    if not isinstance(document.content, Mapping) or "answer" not in document.content:
+        return False
+    return document.content["answer"] is not None or not _is_none_by_default(schema, "answer")
+
+
+def _is_none_by_default(schema: Any, name: str) -> bool:
+    """Whether a schema says that a member is null where nobody gives it."""
+    node = schema if isinstance(schema, Mapping) else {}
+    if isinstance(ref := node.get("$ref"), str):
+        node = (node.get("$defs") or {}).get(ref.rpartition("/")[2]) or {}
+    member = (node.get("properties") or {}).get(name)
+    return isinstance(member, Mapping) and "default" in member and member["default"] is None
 
 
 def _view(
@@ -139,11 +151,8 @@ def _view(
     if submit is None:
         return None
     payload = node.way(submit)
-    labels = [
-        str(action.get("label"))
-        for action in actions
-        if not action.get("transition") or action["transition"] in available
-    ]
+    pressable = [item for item in actions if not item.get("transition") or item["transition"] in available]
+    labels = [str(label) for item in pressable if (label := item.get("label") or item.get("transition"))]
     options = {**widget.options, **own}
     return ParkView(
         workflow_id=node.run_id,

@@ -1,4 +1,4 @@
-"""Scripted answers that a run did not ask for: a wrong name is refused, one that was not needed is told."""
+"""Scripted answers that a run did not ask for: they change nothing, and are told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Collection
 
 from rulvar.contracts.outcome import Outcome
-from rulvar.errors import ConfigError
 from rulvar.testing.answers import Answers
 
 __all__ = ["UnusedAnswerWarning", "check_answers"]
@@ -17,30 +16,22 @@ class UnusedAnswerWarning(UserWarning):
     """An answer was scripted, and the run never asked for it."""
 
 
-def check_answers(
-    answers: Answers, outcome: Outcome, known: Collection[str], *, is_machine: bool
-) -> list[str]:
+def check_answers(answers: Answers, outcome: Outcome, known: Collection[str]) -> list[str]:
     """Return what to warn of, once a run has gone as far as it does.
 
-    A name that no machine of the run has is a typing error. What a plain workflow may ask for is known
-    only once it asks, so there a run that ended may just not have needed the answer.
+    An answer that fits nothing leaves the run where it is; whoever looks why is told of a name that may be
+    a typing error, and which come near.
 
     Args:
         known: names of the transitions of the machines that the run may start.
-        is_machine: whether the run itself is one.
-
-    Raises:
-        ConfigError: a name is wrong; says which come near and what the run asked for.
     """
     is_over = outcome.status == "ok"
-    waits = outcome.status == "suspended"
-    told = []
-    for name in answers.unasked:
-        problem = f"answers: the run never asked for {name!r}{_near(name, answers.asked, known)}"
-        if name not in known and (waits or (is_over and is_machine)):
-            raise ConfigError(problem, data={"field": "answers", "name": name})
-        if is_over or waits:
-            told.append(problem)
+    if not is_over and outcome.status != "suspended":
+        return []
+    told = [
+        f"answers: the run never asked for {name!r}{_near(name, answers.asked, known)}"
+        for name in answers.unasked
+    ]
     for name, count in answers.queued.items() if is_over else ():
         values = "1 queued value was" if count == 1 else f"{count} queued values were"
         told.append(f"answers[{name!r}]: {values} not asked for: the run ended before")

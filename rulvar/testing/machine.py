@@ -85,8 +85,7 @@ async def run_workflow(
         options: other options of the engine: routing, profiles, permissions, grants ...
 
     Raises:
-        ConfigError: an option or an argument is wrong; nothing has run then. ``max_steps`` is reached, or an
-            answer has a name that nothing in the run asks for.
+        ConfigError: an option or an argument is wrong; nothing has run then. Or ``max_steps`` is reached.
         ReplayLeftoverError: the run completed and did not use all of its fixture.
     """
     plan = plan_fixture(fixture=fixture, replay=replay, record=record, replay_tools=replay_tools)
@@ -233,7 +232,7 @@ class TestBench:
     def _check_answers(self, answers: Answers, outcome: Outcome) -> list[str]:
         machines = [definition_of(item) for item in (self.workflow, *self._mentions.workflows.values())]
         known = {way.name for machine in machines if machine is not None for way in machine.transitions}
-        return check_answers(answers, outcome, known, is_machine=machines[0] is not None)
+        return check_answers(answers, outcome, known)
 
     def _resume(self) -> RunHandle:
         return self.engine.resume(self.run_id, self.workflow, args=self.args)

@@ -45,8 +45,9 @@ async def check_guards(
     for answer in answers:
         if answer is True or answer is None:
             continue
-        reason = f": {answer}" if isinstance(answer, str) else ""
-        raise Refused(GuardBlockedError(f"an {side} guard blocked tool {tool.id}{reason}", data=data))
+        # why is for whoever debugs: a reason may quote what the guard keeps from being shown
+        reason = RulvarError(answer) if isinstance(answer, str) and answer else None
+        raise Refused(GuardBlockedError(f"an {side} guard blocked tool {tool.id}", data=data), reason)
 
 
 async def _ask(guard: Guard, value: Any, context: ToolContext) -> Any:

@@ -137,7 +137,7 @@ def _precheck(task: ToolTask) -> None:
                 data={"tool": tool.id, "missing": missing},
             )
         )
-    issues = tool.parameters.issues(task.arguments)
+    issues = tool.parameters.issues(task.arguments, hides_values=True)
     if issues:
         raise Refused(
             InvalidInputError(
@@ -379,7 +379,7 @@ def _checked(tool: Tool, raw: ToolEnvelope) -> ToolEnvelope:
     """Return the envelope with its data parsed by the result schema, defaults applied."""
     if tool.result is None:
         return raw
-    issues = tool.result.issues(raw.data)
+    issues = tool.result.issues(raw.data, hides_values=True)
     if issues:
         raise Refused(
             InvalidOutputError(

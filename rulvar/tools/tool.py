@@ -40,6 +40,15 @@ class ToolRefusal(RulvarError):
 
     code = "tool_refusal"
 
+    def __init__(
+        self,
+        message: str = "the tool refused the call before it had any effect",
+        *,
+        data: dict[str, Any] | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message, data=data, retryable=retryable)
+
 
 @dataclass(frozen=True, slots=True)
 class ToolGuards:
@@ -47,7 +56,8 @@ class ToolGuards:
 
     A guard is a function, sync or async, of the arguments (``input``) or of the result data
     (``output``), and of the ToolContext if it takes two. ``False`` or a text blocks the call, ``True``
-    or None lets it through, and a guard that raises blocks it as unavailable.
+    or None lets it through, and a guard that raises blocks it as unavailable. The text is for whoever
+    debugs: it is the ``exception`` of a test run, and neither told nor journaled.
     """
 
     input: Sequence[Guard] = ()

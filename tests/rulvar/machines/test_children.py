@@ -11,6 +11,7 @@ from rulvar import (
     Ctx,
     Engine,
     FanOut,
+    InMemoryStore,
     Input,
     MachineCtx,
     Sequence,
@@ -271,10 +272,15 @@ async def test_cancelling_a_run_cancels_its_children_and_leaves_no_task() -> Non
         ([{"n": 1}, {"n": 2}], "all", [2, 4], 0),
         ({"a": {"n": 1}, "b": {"n": -1}}, "all_settled", {"a": 2, "b": "failed"}, 1),
         ([{"n": -1}, {"n": 2}, {"n": 3}], "all_settled", ["failed", 4, 6], 1),
-        ([{"n": -1}, {"n": 2}], "all", ["failed", "skipped"], 1),
+        (
+            [{"n": -1}, {"n": 2}],
+            "all",
+            {FanOut: (["failed", 4], 1), Sequence: (["failed", "skipped"], 2)},
+            None,
+        ),
     ],
 )
-async def test_fan_out_and_sequence(kind: Any, items: Any, mode: str, results: Any, errors: int) -> None:
+async def test_fan_out_and_sequence(kind: Any, items: Any, mode: str, results: Any, errors: Any) -> None:
     class Many(StateMachine):
         @transition("waiting")
         def launch(self, ctx: MachineCtx) -> None:
@@ -283,6 +289,9 @@ async def test_fan_out_and_sequence(kind: Any, items: Any, mode: str, results: A
         @transition("end", "waiting", wait=True)
         def on_all_done(self, ctx: MachineCtx, input: Input) -> None:
             ctx.result = input.data
+
+    if errors is None:  # what has ended is told, and what was never started counts as an error
+        results, errors = results[kind]
 
     def short(result: Any) -> Any:
         return result["data"]["n"] if result["status"] == "completed" else result["status"]
@@ -293,6 +302,45 @@ async def test_fan_out_and_sequence(kind: Any, items: Any, mode: str, results: A
     shown = {k: short(v) for k, v in made.items()} if isinstance(made, dict) else list(map(short, made))
     assert shown == results
     assert (run.result["has_errors"], run.result["error_count"]) == (errors > 0, errors)
+
+
+async def test_a_fan_out_keeps_what_is_at_work_and_resumes_to_the_same() -> None:
+    release = asyncio.Event()
+    ran: list[int] = []
+
+    class Working(StateMachine):
+        @transition
+        async def work(self, ctx: MachineCtx) -> None:
+            ran.append(ctx.args)
+            if ctx.args == 0:
+                raise ValueError("broken")
+            await release.wait()
+            ctx.result["n"] = ctx.args
+
+    class Many(StateMachine):
+        @transition("waiting")
+        def launch(self, ctx: MachineCtx) -> None:
+            ctx.start(FanOut.of(Working), {"items": [1, 0, 2]}, on_done="on_all_done")
+
+        @transition("end", "waiting", wait=True)
+        def on_all_done(self, ctx: MachineCtx, input: Input) -> None:
+            ctx.result = [item["status"] for item in input.data["results"]]
+
+    store = InMemoryStore()
+    async with Engine(journal=store) as engine:
+        handle = engine.run(Many, run_id="r")
+        while sorted(ran) != [0, 1, 2]:
+            await asyncio.sleep(0)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        release.set()
+        outcome = await asyncio.wait_for(handle.result(), 5)
+    assert (outcome.status, outcome.value) == ("ok", ["completed", "failed", "completed"])
+    async with Engine(journal=store) as engine:
+        resumed = engine.resume("r", Many)
+        assert (await resumed.result()).value == outcome.value
+        preview = await resumed.preview()
+    assert (preview.misses, preview.orphaned, sorted(ran)) == (0, (), [0, 1, 2])
 
 
 async def test_asking_for_consent() -> None:
