@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 from rulvar.contracts.schema_types import describe_type
 from rulvar.errors import SchemaError
@@ -24,27 +24,30 @@ _ANNOTATIONS = frozenset(
         "$comment",
     }
 )
-_DROPPED = _ANNOTATIONS | {"$defs", "$anchor"}
-_DYNAMIC = ("$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
+_DROPPED = _ANNOTATIONS | {"$defs", "definitions", "$anchor"}
+_DYNAMIC = ("$dynamicRef", "$dynamicAnchor")
 _ONE = frozenset(
     {
         "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
-        "unevaluatedItems", "unevaluatedProperties", "contentSchema", "additionalItems",
+        "unevaluatedItems", "unevaluatedProperties", "contentSchema",
     }
 )  # fmt: skip
 _MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_INDEX = re.compile(r"[0-9]{1,9}")
 
 
 def canonical_schema(schema: Any) -> Any:
     """Return a schema without annotations and local references.
 
-    Local ``$ref``s are inlined, annotation keywords and ``$defs`` dropped, and what stands beside a
-    ``$ref`` becomes a sibling of ``allOf``.
+    Local ``$ref``s are inlined, annotation keywords, ``$defs`` and ``definitions`` dropped, and what stands
+    beside a ``$ref`` becomes a sibling of ``allOf``.
 
     Raises:
-        SchemaError: a recursive, remote, dynamic or unresolvable reference.
+        SchemaError: no schema, or a recursive, remote, dynamic or unresolvable reference.
     """
+    if not _is_schema(schema):
+        raise SchemaError(f"schema: expected an object or a boolean, got {type(schema).__name__}")
     try:
         return _Canonicalizer(schema).node(schema, ())
     except RecursionError:
@@ -58,8 +61,7 @@ class _Canonicalizer:
         self.root = root
 
     def node(self, node: Any, expanding: tuple[str, ...]) -> Any:
-        if isinstance(node, Sequence) and not isinstance(node, str):
-            node = {str(index): item for index, item in enumerate(node)}
+        node = _by_name(node)
         if not isinstance(node, Mapping):
             return node
         for keyword in _DYNAMIC:
@@ -71,14 +73,14 @@ class _Canonicalizer:
         if ref in expanding:
             raise SchemaError(f"schema: {ref} is recursive; a hashed schema must be finite")
         target = self.resolve(ref)
-        if target is None:
-            raise SchemaError(f"schema: {ref} points at null")
+        if not _is_schema(target):
+            raise SchemaError(f"schema: {ref} points at {target!r}, which is no schema")
         inlined = self.node(target, (*expanding, ref))
         beside = self.keywords({k: v for k, v in node.items() if k != "$ref"}, expanding)
         if not beside:
             return inlined
         more = beside.get("allOf")
-        beside["allOf"] = [inlined, *more] if isinstance(more, list) else [inlined]
+        beside["allOf"] = [*more, inlined] if isinstance(more, list) else [inlined]
         return beside
 
     def keywords(self, node: Mapping[str, Any], expanding: tuple[str, ...]) -> dict[str, Any]:
@@ -93,14 +95,14 @@ class _Canonicalizer:
             return self.node(value, expanding)
         if keyword in _MANY and isinstance(value, (list, tuple)):
             return [self.node(item, expanding) for item in value]
-        if keyword in _NAMED and isinstance(value, Mapping):
-            return {name: self.node(item, expanding) for name, item in value.items()}
+        if keyword in _NAMED and isinstance(named := _by_name(value), Mapping):
+            return {name: self.node(item, expanding) for name, item in named.items()}
         return value
 
     def resolve(self, ref: str) -> Any:
         if not ref.startswith("#"):
             raise SchemaError(f"schema: {ref} is remote; only references into the schema work")
-        fragment = unquote(ref[1:])
+        fragment = ref[1:]
         if fragment == "":
             return self.root
         if not fragment.startswith("/"):
@@ -114,24 +116,36 @@ class _Canonicalizer:
         return node
 
 
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, (bool, Mapping, list, tuple))
+
+
+def _by_name(node: Any) -> Any:
+    """Return an array as the object of its indices: that is how one is hashed where a schema should stand."""
+    if isinstance(node, (list, tuple)):
+        return {str(index): item for index, item in enumerate(node)}
+    return node
+
+
 def _step(node: Any, token: str, ref: str) -> Any:
     if isinstance(node, Mapping) and token in node:
         return node[token]
-    if isinstance(node, (list, tuple)) and token.isdigit() and int(token) < len(node):
+    if isinstance(node, (list, tuple)) and _INDEX.fullmatch(token) and int(token) < len(node):
         return node[int(token)]
     raise SchemaError(f"schema: {ref} points at nothing")
 
 
 def _find_anchor(node: Any, name: str) -> Any:
+    """Return the schema with an anchor; of several, the one that is written first."""
     pending = [node]
     while pending:
         here = pending.pop()
         if isinstance(here, Mapping):
             if here.get("$anchor") == name:
                 return here
-            pending.extend(here.values())
+            pending.extend(reversed(list(here.values())))
         elif isinstance(here, (list, tuple)):
-            pending.extend(here)
+            pending.extend(reversed(here))
     return None
 
 
