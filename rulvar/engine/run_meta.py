@@ -25,8 +25,10 @@ __all__ = ["run_meta", "segments_of"]
 
 def segments_of(meta: Mapping[str, Any]) -> int:
     """Return how many segments a run has had; a row that does not say counts as one."""
-    count = meta.get("segments", 1)
-    return count if isinstance(count, int) else 1
+    count = meta.get("segments")
+    if not isinstance(count, (int, float)) or isinstance(count, bool) or not 0 < count < 1 << 31:
+        return 1
+    return int(count) or 1
 
 
 def run_meta(

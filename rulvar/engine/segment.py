@@ -284,8 +284,7 @@ class Segment:
         if run.strict:
             return outcome
         try:
-            mark = run.index.settle
-            same = mark is not None and mark.is_last and mark.run_status == outcome.status
+            same = run.index.settled == outcome.status
             if run.journal.next_seq and (not same or run.journal.appended):
                 settle: dict[str, Any] = {
                     "decisionType": "run_settle",
@@ -368,4 +367,5 @@ def recorded_ceiling(meta: Mapping[str, Any], entries: list[JournalEntry]) -> fl
         if entry.kind == "decision" and b'"run_budget_override"' in entry.line:
             value = entry.value
             ceiling = value.get("budgetUsd", ceiling) if isinstance(value, dict) else ceiling
-    return ceiling if isinstance(ceiling, (int, float)) else None
+    is_number = isinstance(ceiling, (int, float)) and not isinstance(ceiling, bool)
+    return ceiling if is_number else None

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.outcome import RunStatus
 from rulvar.kernel.closings import Closings, fold_closings
 from rulvar.kernel.disposition import Disposition, disposition
 from rulvar.kernel.keys import CURRENT_HASH_VERSION
@@ -29,6 +29,7 @@ MATCHED_KINDS = frozenset({"agent", "step", "child", "rand", "external", "approv
 _SUSPENSIONS = frozenset({"external", "approval"})
 _CLOSING = frozenset({"resolution", "abandon"})
 SEGMENT_BITS = 32
+_RUN_STATUSES = get_args(RunStatus)
 
 
 class Operation:
@@ -65,15 +66,6 @@ class Operation:
         return (self.resolution if self.waits else self.terminal) is None
 
 
-@dataclass(frozen=True, slots=True)
-class SettleMark:
-    """The last settle entry of a journal, and whether anything was appended behind it."""
-
-    entry: JournalEntry
-    run_status: str
-    is_last: bool
-
-
 class JournalIndex:
     """Operations of a journal by scope and key, in O(1) per call.
 
@@ -88,7 +80,8 @@ class JournalIndex:
         self.ordinals: dict[tuple[str, str], int] = {}
         self.operations: dict[int, Operation] = {}
         self.decisions: dict[str, list[JournalEntry]] = {}
-        self.settle: SettleMark | None = None
+        self.settled: str | None = None
+        """The status that the run settled in last."""
         self.closings: Closings
         self._invalidate: frozenset[int] = frozenset()
         self._repeated: dict[int, int] = {}  # what took the place of an operation
@@ -105,9 +98,6 @@ class JournalIndex:
         closing: list[JournalEntry] = []
         for entry in entries:
             self._add(entry, closing)
-        if self.settle is not None:
-            is_last = self.settle.entry is entries[-1]
-            self.settle = SettleMark(self.settle.entry, self.settle.run_status, is_last)
         self._close(closing)
         self._queue()
         self._invalidate = self._named(frozenset(invalidate)) | self._dismissed.keys()
@@ -115,7 +105,7 @@ class JournalIndex:
     @property
     def settled_ok(self) -> bool:
         """Whether the run settled ok before."""
-        return self.settle is not None and self.settle.run_status == "ok"
+        return self.settled == "ok"
 
     def take(self, scope: str, key: str, older_key: str | None = None) -> Operation | None:
         """Take the first operation left of a scope and key; None is a miss and disturbs nothing.
@@ -304,7 +294,8 @@ class JournalIndex:
             return
         kind = value.get("decisionType")
         if kind == "run_settle":
-            self.settle = SettleMark(entry, str(value.get("runStatus")), is_last=False)
+            status = value.get("runStatus")
+            self.settled = status if status in _RUN_STATUSES else self.settled
         elif kind == "invalidation" and isinstance(value.get("target"), int):
             self._dismissed[value["target"]] = entry.seq
         elif isinstance(kind, str):

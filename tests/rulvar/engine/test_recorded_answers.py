@@ -9,7 +9,7 @@ import pytest
 from rulvar import Ctx, Engine, workflow
 from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.entries import JournalEntry, decode_entry
-from rulvar.errors import JournalOrderViolation
+from rulvar.errors import ConfigError, JournalOrderViolation
 from rulvar.stores import InMemoryStore
 from rulvar.testing import create_test_engine, replay_run
 
@@ -48,6 +48,7 @@ async def test_an_answer_that_fits_not_leaves_the_run_waiting_and_is_told() -> N
         assert (outcome.status, [item.entry_ref for item in outcome.pending]) == ("suspended", [wait])
         preview = await handle.preview()
         assert (preview.hits, preview.invalid_resolutions, preview.orphaned) == (1, (seq,), ())
+        assert len(await store.load("r")) == seq + 1  # nothing is new: it is settled as it was
         await handle.resolve_external("gate", {"ok": 1})
         handle = engine.resume("r", flow)
         assert (await handle.result()).value == {"ok": 1}
@@ -146,3 +147,30 @@ async def test_what_an_abandoned_call_left_open_counts_as_skipped() -> None:
         assert (await handle.result()).value == "skipped"
         preview = await handle.preview()
         assert (preview.hits, preview.skipped, preview.orphaned) == (0, 2, ())
+
+
+async def test_a_scope_waits_for_a_key_once() -> None:
+    @workflow(name="asking")
+    async def asking(ctx: Ctx, args: Any) -> Any:
+        async def branch() -> Any:
+            return await ctx.await_external("gate")
+
+        both = await ctx.parallel([branch, branch])
+        first = await ctx.await_external("gate")
+        try:
+            await ctx.await_external("gate")
+        except ConfigError as refused:
+            return [*both, first, refused.message]
+
+    store = InMemoryStore()
+    async with Engine(journal=store) as engine:
+        handle = engine.run(asking, run_id="r")
+        for value in (1, 2, 3):
+            outcome = await handle.result()
+            assert outcome.status == "suspended"
+            await handle.resolve_external("gate", value)
+            handle = engine.resume("r", asking)
+        value = (await handle.result()).value
+        assert [*sorted(value[:2]), value[2]] == [1, 2, 3]
+        assert "the workflow body has waited for this key before" in value[3]
+        assert (await engine.resume("r", asking).result()).value == value
