@@ -39,12 +39,15 @@ def run_meta(
     segments: int,
     interrupted: Interruptions | None = None,
 ) -> RunMeta:
-    """Return the row of a run in a status; what the row at hand says of the run's start stands."""
+    """Return the row of a run in a status; what the row at hand says of the run's start stands.
+
+    Where it says nothing of that, a later segment does not make it up: its own arguments may be others.
+    """
     fresh: RunMeta = {"runId": request.run_id, "status": status, "segments": segments}
     if interrupted is not None:
         fresh["interrupted"] = interrupted.to_wire()
     fresh["updatedAt"] = iso_ms(engine.clock.now_ms())
-    if not meta:
+    if not meta and not request.resumed:
         if request.name is not None:
             fresh["name"] = request.name
         if request.tags:
@@ -72,4 +75,6 @@ def run_meta(
             fresh["trace"] = True
         return fresh
     kept = {name: value for name, value in meta.items() if name != "interrupted"}
+    kept.setdefault("workflowName", request.workflow.name)
+    kept.setdefault("workflowHash", request.workflow.source_hash)
     return {**kept, **fresh}

@@ -109,7 +109,7 @@ class Segment:
                 self._handle._bus = self._move_bus(meta)
         elif meta is not None or await store.load(request.run_id):
             raise run_exists(request.run_id)
-        segment = segments_of(meta) if request.resumed and meta else 0
+        segment = segments_of(meta or {}) if request.resumed else 0
         ceiling = request.budget_usd
         if ceiling is None and request.resumed:
             ceiling = recorded_ceiling(meta or {}, entries)
@@ -191,6 +191,7 @@ class Segment:
             return self._ended(run, meta, outcome)
         if request.resumed and request.budget_usd is not None and not request.strict:
             await self._journal_ceiling(run, request.budget_usd)
+            meta["budgetUsd"] = request.budget_usd  # from now on it is the run's
         if request.scope is not None and not request.resumed:
             await self._journal_scope(run, request.scope)
         status, value, error = await self._body(run, args)

@@ -57,3 +57,34 @@ async def test_a_run_that_settles_as_it_had_before_is_not_settled_again() -> Non
         engine.store.append_now("r", [decode_entry(encode_json(later))])
         assert (await engine.resume("r", flow).result()).status == "suspended"
         assert len(await engine.store.load("r")) == len(entries) + 1
+
+
+async def test_a_ceiling_that_a_resume_sets_is_the_runs_from_then_on() -> None:
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        return ctx.budget.remaining().usd
+
+    engine = create_test_engine(agents={})
+    async with engine:
+        assert (await engine.run(flow, run_id="r", budget_usd=5).result()).value == 5
+        assert (await engine.resume("r", flow, budget_usd=7).result()).value == 7
+        meta = await engine.store.load_meta("r")
+        assert meta is not None
+        assert meta["budgetUsd"] == 7
+        assert (await engine.resume("r", flow).result()).value == 7
+
+
+async def test_a_resume_makes_up_nothing_about_how_a_run_was_started() -> None:
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        return await ctx.step("s", lambda: 1)
+
+    engine = create_test_engine(agents={})
+    async with engine:
+        await engine.run(flow, {"a": 1}, run_id="r").result()
+        engine.store.append_now("bare", await engine.store.load("r"))
+        await engine.resume("bare", flow, args={"b": 2}).result()
+        meta = await engine.store.load_meta("bare")
+        assert meta is not None
+        assert meta.keys() == {"runId", "status", "segments", "updatedAt", "workflowName", "workflowHash"}
+        assert (meta["workflowName"], meta["status"], meta["segments"]) == ("flow", "ok", 2)
