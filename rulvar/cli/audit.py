@@ -235,10 +235,11 @@ def _operations(entries: Sequence[JournalEntry]) -> Iterator[Finding]:
         if entry.ref is None or entry.kind not in ("agent", "step", "child", "resolution"):
             continue
         if entry.ref in closed:
+            counts = "first" if entry.kind == "resolution" else "last"
             yield Finding(
                 "note",
                 "closed-twice",
-                f"entry {entry.seq} closes {entry.ref}, which entry {closed[entry.ref]} has closed; the first counts",
+                f"entry {entry.seq} closes {entry.ref}, which entry {closed[entry.ref]} has closed; the {counts} counts",
                 entry.seq,
             )
         closed.setdefault(entry.ref, entry.seq)

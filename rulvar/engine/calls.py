@@ -100,11 +100,17 @@ class Opened(msgspec.Struct, eq=False):
 
 @dataclass(slots=True)
 class Accounting:
-    """Counts of a segment's preview."""
+    """Counts of a segment's preview.
+
+    Attributes:
+        served_scopes: where nothing is orphaned: what lies below is looked after by a call that did not go through it.
+        served_children: scopes of the children that were served whole.
+    """
 
     hits: int = 0
     misses: int = 0
     reruns: int = 0
     skipped: int = 0
     served_scopes: list[str] = field(default_factory=list)
+    served_children: list[str] = field(default_factory=list)
     invalid_resolutions: list[int] = field(default_factory=list)

@@ -6,7 +6,7 @@ entry, or misses what matching and folding stand on, is refused by name instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NoReturn
 
 from rulvar.contracts.entries import JournalEntry
@@ -18,10 +18,11 @@ __all__ = ["check_journal", "entry_fault"]
 _TWO_PHASE = frozenset({"agent", "step", "child"})
 _KEYED = _TWO_PHASE | {"rand", "external", "approval"}
 _CLOSING = frozenset({"ok", "error", "limit", "cancelled", "escalated"})
+_POINTING = frozenset({"resolution", "abandon"})
 _LOW, _HIGH = SUPPORTED_HASH_VERSIONS[0], SUPPORTED_HASH_VERSIONS[-1]
 
 
-def check_journal(run_id: str, entries: Iterable[JournalEntry]) -> None:
+def check_journal(run_id: str, entries: Sequence[JournalEntry]) -> None:
     """Refuse a journal that no run can go on from.
 
     Kinds and fields that are not known pass; so does an entry without a version, which is of version 1.
@@ -29,12 +30,18 @@ def check_journal(run_id: str, entries: Iterable[JournalEntry]) -> None:
     Raises:
         JournalCompatibilityError: an entry of another version, or one that lacks what makes it an
             entry; names the run, the entry and the field.
-        JournalOrderViolation: an entry whose seq does not come after the one before.
+        JournalOrderViolation: an entry whose seq does not come after the one before, or an answer or an abandon
+            that points at no entry before it.
     """
     before = -1
+    seqs: frozenset[int] | None = None
     for place, entry in enumerate(entries, 1):
         if not _LOW <= entry.hash_version <= _HIGH:
             _refuse_version(run_id, entry)
+        if entry.kind in _POINTING:
+            seqs = frozenset(item.seq for item in entries) if seqs is None else seqs
+            if entry.ref is None or entry.ref >= entry.seq or entry.ref not in seqs:
+                _refuse_pointer(run_id, place, entry)
         fault = entry_fault(entry)
         if fault is not None:
             _refuse_entry(run_id, place, entry, *fault)
@@ -73,6 +80,15 @@ def _refuse_entry(run_id: str, place: int, entry: JournalEntry, field: str, wron
         f"run {run_id!r}: entry {place} of the journal (seq {entry.seq}) is no {what} that can be resumed: {field} "
         f"{wrong}; restore the journal from a copy, or cut it before this entry",
         data={"subCode": "MALFORMED_ENTRY", "runId": run_id, "entrySeq": entry.seq, "field": field},
+    )
+
+
+def _refuse_pointer(run_id: str, place: int, entry: JournalEntry) -> NoReturn:
+    points = "it has no ref" if entry.ref is None else f"its ref is {entry.ref}"
+    raise JournalOrderViolation(
+        f"run {run_id!r}: entry {place} of the journal (seq {entry.seq}) is of kind {entry.kind!r} and points at no "
+        f"entry before it: {points}; restore the journal from a copy, or cut it before this entry",
+        data={"runId": run_id, "entrySeq": entry.seq, "field": "ref"},
     )
 
 

@@ -319,7 +319,7 @@ class Ctx:
         """Wait for an answer from outside; the run suspends when nothing else can move.
 
         Args:
-            key: what the answer is given under (``handle.resolve_external``).
+            key: what the answer is given under (``handle.resolve_external``); a scope waits for each key once.
             schema: shape of the answer; a value that does not fit is refused and the wait stays open.
             prompt: what a person is asked.
         """

@@ -133,7 +133,8 @@ class Observation:
             observer.run_settled(record)
 
     def _orphans(self) -> Iterable[OrphanRecord]:
-        served = self._run.accounting.served_scopes
+        counts = self._run.accounting
+        served = [*counts.served_scopes, *counts.served_children]
         roots, below = set(served), tuple(f"{scope}/" for scope in served)
         for operation in self._run.index.unconsumed():
             scope = operation.first.scope

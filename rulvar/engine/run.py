@@ -185,8 +185,10 @@ class Run:
         older = content_key(call.identity, 1) if index.has_v1 else None
         operation = index.take(place.scope, call.key, older)
         if operation is None and call.mode == "cache":
-            operation = index.take_anywhere(call.key)
-        if operation is None or call.mode == "never":  # its own entry is not left to the next call like it
+            operation = index.take_anywhere(call.key, older)
+        if operation is None or call.mode == "never":
+            if operation is not None:  # its own entry is not left to the next call like it
+                operation.is_set_aside = True
             self.accounting.misses += 1
             return self.not_served("live", None, place, call)
         if index.is_skipped(operation):
@@ -383,13 +385,14 @@ class Run:
 
     def preview(self) -> Preview:
         """Return the segment's accounting."""
-        counts = self.accounting
-        orphans = self.index.orphans(counts.served_scopes)
+        counts, index = self.accounting, self.index
+        orphans = index.orphans(counts.served_scopes)
+        given_up = index.abandoned_orphans(counts.served_scopes)
         return Preview(
             hits=counts.hits,
             misses=counts.misses,
             reruns=counts.reruns,
-            skipped=counts.skipped,
+            skipped=counts.skipped + len(given_up),
             orphaned=tuple(operation.first.seq for operation in orphans),
-            invalid_resolutions=tuple(counts.invalid_resolutions),
+            invalid_resolutions=(*index.closings.refused, *counts.invalid_resolutions),
         )

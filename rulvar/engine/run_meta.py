@@ -25,8 +25,10 @@ __all__ = ["run_meta", "segments_of"]
 
 def segments_of(meta: Mapping[str, Any]) -> int:
     """Return how many segments a run has had; a row that does not say counts as one."""
-    count = meta.get("segments", 1)
-    return count if isinstance(count, int) else 1
+    count = meta.get("segments")
+    if not isinstance(count, (int, float)) or isinstance(count, bool) or not 0 < count < 1 << 31:
+        return 1
+    return int(count) or 1
 
 
 def run_meta(
@@ -37,12 +39,15 @@ def run_meta(
     segments: int,
     interrupted: Interruptions | None = None,
 ) -> RunMeta:
-    """Return the row of a run in a status; what the row at hand says of the run's start stands."""
+    """Return the row of a run in a status; what the row at hand says of the run's start stands.
+
+    Where it says nothing of that, a later segment does not make it up: its own arguments may be others.
+    """
     fresh: RunMeta = {"runId": request.run_id, "status": status, "segments": segments}
     if interrupted is not None:
         fresh["interrupted"] = interrupted.to_wire()
     fresh["updatedAt"] = iso_ms(engine.clock.now_ms())
-    if not meta:
+    if not meta and not request.resumed:
         if request.name is not None:
             fresh["name"] = request.name
         if request.tags:
@@ -70,4 +75,6 @@ def run_meta(
             fresh["trace"] = True
         return fresh
     kept = {name: value for name, value in meta.items() if name != "interrupted"}
+    kept.setdefault("workflowName", request.workflow.name)
+    kept.setdefault("workflowHash", request.workflow.source_hash)
     return {**kept, **fresh}

@@ -110,7 +110,7 @@ class Segment:
                 self._handle._bus = self._move_bus(meta)
         elif meta is not None or await store.load(request.run_id):
             raise run_exists(request.run_id)
-        segment = segments_of(meta) if request.resumed and meta else 0
+        segment = segments_of(meta or {}) if request.resumed else 0
         ceiling = request.budget_usd
         if ceiling is None and request.resumed:
             ceiling = recorded_ceiling(meta or {}, entries)
@@ -192,6 +192,7 @@ class Segment:
             return self._ended(run, meta, outcome)
         if request.resumed and request.budget_usd is not None and not request.strict:
             await self._journal_ceiling(run, request.budget_usd)
+            meta["budgetUsd"] = request.budget_usd  # from now on it is the run's
         if request.scope is not None and not request.resumed:
             await self._journal_scope(run, request.scope)
         status, value, error = await self._body(run, args)
@@ -294,8 +295,7 @@ class Segment:
         if run.strict:
             return outcome
         try:
-            mark = run.index.settle
-            same = mark is not None and mark.is_last and mark.run_status == outcome.status
+            same = run.index.settled == outcome.status
             if run.journal.next_seq and (not same or run.journal.appended):
                 settle: dict[str, Any] = {
                     "decisionType": "run_settle",
@@ -378,4 +378,5 @@ def recorded_ceiling(meta: Mapping[str, Any], entries: list[JournalEntry]) -> fl
         if entry.kind == "decision" and b'"run_budget_override"' in entry.line:
             value = entry.value
             ceiling = value.get("budgetUsd", ceiling) if isinstance(value, dict) else ceiling
-    return ceiling if isinstance(ceiling, (int, float)) else None
+    is_number = isinstance(ceiling, (int, float)) and not isinstance(ceiling, bool)
+    return ceiling if is_number else None

@@ -13,11 +13,12 @@ form of its latest attempt.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, get_args
 
 from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.outcome import RunStatus
+from rulvar.kernel.closings import Closings, fold_closings
 from rulvar.kernel.disposition import Disposition, disposition
 from rulvar.kernel.keys import CURRENT_HASH_VERSION
 from rulvar.kernel.scope import agent_scope, scopes_around
@@ -25,21 +26,34 @@ from rulvar.kernel.scope import agent_scope, scopes_around
 __all__ = ["JournalIndex", "Operation", "scope_below"]
 
 MATCHED_KINDS = frozenset({"agent", "step", "child", "rand", "external", "approval"})
-_TWO_PHASE = frozenset({"agent", "step", "child"})
 _SUSPENSIONS = frozenset({"external", "approval"})
+_CLOSING = frozenset({"resolution", "abandon"})
 SEGMENT_BITS = 32
+_RUN_STATUSES = get_args(RunStatus)
 
 
 class Operation:
     """One journaled operation, as the entries of a journal tell it."""
 
-    __slots__ = ("consumed", "first", "resolution", "terminal")
+    __slots__ = ("consumed", "first", "is_set_aside", "resolution", "terminal")
 
     def __init__(self, first: JournalEntry) -> None:
         self.first = first
         self.terminal: JournalEntry | None = first if first.kind == "rand" else None
         self.resolution: JournalEntry | None = None
         self.consumed = False
+        self.is_set_aside = False
+        """Whether a call that always asks passed it over: nobody else gets it, and nobody ends it."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is a wait."""
+        return self.first.kind in _SUSPENSIONS
+
+    @property
+    def scope_below(self) -> str | None:
+        """The scope of what happens inside it, or None when nothing can."""
+        return scope_below(self)
 
     @property
     def status(self) -> str:
@@ -49,18 +63,7 @@ class Operation:
     @property
     def is_open(self) -> bool:
         """Whether it dangles: started and not finished, or waiting and not resolved."""
-        if self.first.kind in _SUSPENSIONS:
-            return self.resolution is None
-        return self.terminal is None
-
-
-@dataclass(frozen=True, slots=True)
-class SettleMark:
-    """The last settle entry of a journal, and whether anything was appended behind it."""
-
-    entry: JournalEntry
-    run_status: str
-    is_last: bool
+        return (self.resolution if self.waits else self.terminal) is None
 
 
 class JournalIndex:
@@ -77,9 +80,9 @@ class JournalIndex:
         self.ordinals: dict[tuple[str, str], int] = {}
         self.operations: dict[int, Operation] = {}
         self.decisions: dict[str, list[JournalEntry]] = {}
-        self.settle: SettleMark | None = None
-        self.abandoned: list[JournalEntry] = []
-        self.closed_waits: dict[int, JournalEntry] = {}
+        self.settled: str | None = None
+        """The status that the run settled in last."""
+        self.closings: Closings
         self._invalidate: frozenset[int] = frozenset()
         self._repeated: dict[int, int] = {}  # what took the place of an operation
         self._dismissed: dict[
@@ -92,19 +95,17 @@ class JournalIndex:
         self._by_scope: dict[str, list[Operation]] = {}
         self._open_waits: dict[str, list[Operation]] | None = None
         self._by_agent: dict[tuple[str, Any], list[JournalEntry]] | None = None
+        closing: list[JournalEntry] = []
         for entry in entries:
-            self._add(entry)
-        if self.settle is not None:
-            is_last = self.settle.entry is entries[-1]
-            self.settle = SettleMark(self.settle.entry, self.settle.run_status, is_last)
-        self._skipped = self._fold_abandons()
+            self._add(entry, closing)
+        self._close(closing)
         self._queue()
         self._invalidate = self._named(frozenset(invalidate)) | self._dismissed.keys()
 
     @property
     def settled_ok(self) -> bool:
         """Whether the run settled ok before."""
-        return self.settle is not None and self.settle.run_status == "ok"
+        return self.settled == "ok"
 
     def take(self, scope: str, key: str, older_key: str | None = None) -> Operation | None:
         """Take the first operation left of a scope and key; None is a miss and disturbs nothing.
@@ -119,14 +120,15 @@ class JournalIndex:
                 queue = older
         return _next(queue)
 
-    def take_anywhere(self, key: str) -> Operation | None:
-        """Take the first operation left of a key, whatever its scope."""
+    def take_anywhere(self, key: str, older_key: str | None = None) -> Operation | None:
+        """Take the first operation left of a key, whatever its scope; see ``take``."""
         if self._anywhere is None:
             self._anywhere = {}
             for operation in reversed(self.operations.values()):
                 if operation.status == "ok":
                     self._anywhere.setdefault(operation.first.key, []).append(operation)
-        return _next(self._anywhere.get(key))
+        found = _next(self._anywhere.get(key))
+        return found if found is not None or older_key is None else _next(self._anywhere.get(older_key))
 
     def in_scope(self, scope: str) -> Sequence[Operation]:
         """Return the operations of exactly this scope, in journal order."""
@@ -181,7 +183,7 @@ class JournalIndex:
         if self._open_waits is None:
             self._open_waits = {}
             for wait in self.operations.values():
-                if wait.first.kind in _SUSPENSIONS and wait.is_open and not self.is_skipped(wait):
+                if wait.waits and wait.is_open and not self.is_skipped(wait):
                     for scope in scopes_around(wait.first.scope):
                         self._open_waits.setdefault(scope, []).append(wait)
         return self._open_waits.get(below, ())
@@ -199,24 +201,29 @@ class JournalIndex:
 
     def is_abandoned(self, seq: int | None) -> bool:
         """Whether an abandon entry covers the operation that began with an entry."""
-        return seq in self._skipped
+        return seq in self.closings.covered
 
-    def orphans(self, consumed_scopes: Iterable[str] = ()) -> list[Operation]:
-        """Return the open operations that no call took, in journal order.
+    def orphans(self, served_scopes: Iterable[str] = ()) -> list[Operation]:
+        """Return the open operations that no call took and nobody abandoned, in journal order.
 
-        What lies below a child that was served from the journal is not orphaned.
+        A wait that an answer was tried at is none, and neither is what lies in or below the scopes.
         """
-        covered = tuple(f"{scope}/" for scope in consumed_scopes)
-        roots = frozenset(consumed_scopes)
-        return [
-            operation
-            for operation in self.operations.values()
-            if operation.is_open
-            and not operation.consumed
-            and operation.first.seq not in self._skipped
-            and operation.first.scope not in roots
-            and not operation.first.scope.startswith(covered)
-        ]
+        return [operation for operation in self._left_open(served_scopes) if not self.is_skipped(operation)]
+
+    def abandoned_orphans(self, served_scopes: Iterable[str] = ()) -> list[Operation]:
+        """Return what would be orphaned, had nobody abandoned it."""
+        return [operation for operation in self._left_open(served_scopes) if self.is_skipped(operation)]
+
+    def _left_open(self, served_scopes: Iterable[str]) -> Iterator[Operation]:
+        served = frozenset(served_scopes)
+        for operation in self.operations.values():
+            first = operation.first
+            if not operation.is_open or first.seq in self.closings.answered:
+                continue
+            if operation.consumed and not operation.is_set_aside:
+                continue
+            if served.isdisjoint(scopes_around(first.scope)):
+                yield operation
 
     def unconsumed(self) -> list[Operation]:
         """Return every operation that no call took, in journal order."""
@@ -243,7 +250,7 @@ class JournalIndex:
                 seq = later
         return frozenset(named)
 
-    def _add(self, entry: JournalEntry) -> None:
+    def _add(self, entry: JournalEntry, closing: list[JournalEntry]) -> None:
         kind = entry.kind
         if entry.seq >= self.next_seq:
             self.next_seq = entry.seq + 1
@@ -251,14 +258,12 @@ class JournalIndex:
             self.has_v1 = True
         if kind == "decision":
             self._add_decision(entry)
-        elif kind == "resolution":
-            self._add_resolution(entry)
-        elif kind == "abandon":
-            self.abandoned.append(entry)
+        elif kind in _CLOSING:
+            closing.append(entry)
         elif kind in MATCHED_KINDS:
             if entry.ref is None:
                 self._add_operation(entry)
-            elif (operation := self.operations.get(entry.ref)) is not None and operation.terminal is None:
+            elif (operation := self.operations.get(entry.ref)) is not None:
                 operation.terminal = entry
         else:
             self._count(entry)
@@ -289,37 +294,17 @@ class JournalIndex:
             return
         kind = value.get("decisionType")
         if kind == "run_settle":
-            self.settle = SettleMark(entry, str(value.get("runStatus")), is_last=False)
+            status = value.get("runStatus")
+            self.settled = status if status in _RUN_STATUSES else self.settled
         elif kind == "invalidation" and isinstance(value.get("target"), int):
             self._dismissed[value["target"]] = entry.seq
         elif isinstance(kind, str):
             self.decisions.setdefault(kind, []).append(entry)
 
-    def _add_resolution(self, entry: JournalEntry) -> None:
-        resolution = entry.to_wire().get("resolution")
-        target = resolution.get("target", entry.ref) if isinstance(resolution, dict) else entry.ref
-        operation = self.operations.get(target) if isinstance(target, int) else None
-        if operation is not None and operation.resolution is None:
-            operation.resolution = entry
-
-    def _fold_abandons(self) -> frozenset[int]:
-        """Return the seqs that abandon entries cover: their targets and the scopes below."""
-        covered: set[int] = set()
-        for entry in self.abandoned:
-            abandon = entry.to_wire().get("abandon")
-            target = abandon.get("target", entry.ref) if isinstance(abandon, dict) else entry.ref
-            if not isinstance(target, int) or target not in self.operations:
-                continue
-            covered.add(target)
-            below = scope_below(self.operations[target])
-            if below is not None:
-                prefix = f"{below}/"
-                covered.update(
-                    seq
-                    for seq, operation in self.operations.items()
-                    if operation.first.scope == below or operation.first.scope.startswith(prefix)
-                )
-        return frozenset(covered)
+    def _close(self, entries: Sequence[JournalEntry]) -> None:
+        self.closings = fold_closings(self.operations, entries)
+        for seq, entry in self.closings.answers.items():
+            self.operations[seq].resolution = entry
 
     def _queue(self) -> None:
         """Put each repetition in the place of what it repeats, and the queues in the order of taking."""

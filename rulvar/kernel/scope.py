@@ -31,7 +31,6 @@ _NUMBER = r"(0|[1-9][0-9]{0,17})"
 _PARALLEL = re.compile(rf"par:{_NUMBER}:{_NUMBER}")
 _PIPELINE = re.compile(rf"pipe:{_NUMBER}:{_NUMBER}")
 _WORKFLOW = re.compile(rf"wf:(.+):{_NUMBER}", re.DOTALL)
-_ORDINAL = re.compile(rf":{_NUMBER}\Z")
 _AGENT = re.compile(rf"agent:{_NUMBER}")
 _NODE_ID = re.compile(r"[0-9A-Z]{26}")
 
@@ -112,7 +111,7 @@ def parse_scope(path: str) -> tuple[ScopeSegment, ...]:
     """Read a scope path; ``""`` is the body and has no segments.
 
     Raises:
-        ConfigError: the path does not follow the grammar.
+        ConfigError: the path does not follow the grammar, or a workflow in it has a name with a slash.
     """
     segments: list[ScopeSegment] = []
     parts = path.split("/") if path else []
@@ -135,13 +134,8 @@ def _segment(parts: list[str], index: int, path: str) -> tuple[ScopeSegment, int
         return PipelineScope(int(match[1]), int(match[2])), index + 1
     if match := _AGENT.fullmatch(part):
         return AgentScope(int(match[1])), index + 1
-    if part.startswith("wf:"):
-        # a workflow's name may hold slashes: take parts until an ordinal closes the segment
-        for end in range(index + 1, len(parts) + 1):
-            if not _ORDINAL.search(parts[end - 1]):
-                continue
-            if match := _WORKFLOW.fullmatch("/".join(parts[index:end])):
-                return WorkflowScope(match[1], int(match[2])), end
+    if match := _WORKFLOW.fullmatch(part):
+        return WorkflowScope(match[1], int(match[2])), index + 1
     raise _unreadable(path, f"{part!r} is no segment")
 
 

@@ -157,13 +157,14 @@ class JournalFile:
         lines = read_journal_lines(data, str(self.path))
         if lines.torn:
             with refusing(self.path, "its torn tail cannot be repaired"):
-                if lines.salvaged:
-                    self._replace(lines.repaired(data))
-                else:
+                repaired = lines.repaired(data)
+                if repaired == data[: lines.intact]:
                     os.ftruncate(self._fd, lines.intact)
+                else:
+                    self._replace(repaired)
         self._size = os.fstat(self._fd).st_size
         self._prefix = b"" if lines.terminated else b"\n"
-        self._tail = max((entry.seq for entry in lines.entries), default=-1)
+        self._tail = _tail(lines.entries)
 
     def _replace(self, data: bytes) -> None:
         """Put another file in place, which is locked before anyone can see it: records in it are acknowledged."""
@@ -220,6 +221,12 @@ class JournalFile:
         self.locked = False
         if self._fd >= 0 and fcntl is not None:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+
+def _tail(entries: Sequence[JournalEntry]) -> int:
+    """Return the seq that the next entry comes after; what is no object, or has no seq, has no say."""
+    last = entries[-1] if entries else None
+    return -1 if last is None or not last.line.lstrip().startswith(b"{") else last.seq
 
 
 def _lock_now(fd: int) -> None:

@@ -2,12 +2,14 @@
 
 A process that dies while it appends leaves a fragment behind its last whole line. The fragment was
 never acknowledged, so it is invisible; whole records that a later append glued onto it are kept. A
-line before the last that cannot be read is damage, and is refused with its line number.
+line before the last that cannot be read is damage, and is refused with its line number. A repaired journal
+has one line per record, as it was written, and nothing else.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +19,8 @@ from rulvar.errors import JournalOrderViolation
 __all__ = ["JournalLines", "decode_row", "portions", "read_journal_lines"]
 
 _PORTION = 32 << 20
+_SPACE = b" \t\r\n"
+_OPENING = re.compile(r"[ \t\r\n]*[{\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class JournalLines:
 
     def repaired(self, data: bytes) -> bytes:
         """Return the file's bytes without the damage."""
-        return data[: self.intact] + self.salvaged
+        return b"".join([entry.line + b"\n" for entry in self.entries]) if self.torn else data
 
 
 def read_journal_lines(data: bytes, name: str) -> JournalLines:
@@ -49,8 +53,8 @@ def read_journal_lines(data: bytes, name: str) -> JournalLines:
         JournalOrderViolation: a line before the last cannot be read; names file and line.
     """
     entries: list[JournalEntry] = []
-    start, end, number = 0, len(data.rstrip(b"\r\n")), 0
-    while start < end:
+    start, number = 0, 0
+    while start < len(data):
         number += 1
         stop = data.find(b"\n", start)
         line = data[start:] if stop < 0 else data[start:stop]
@@ -58,21 +62,29 @@ def read_journal_lines(data: bytes, name: str) -> JournalLines:
             try:
                 entries.append(decode_entry(line))
             except ValueError as error:
-                if 0 <= stop < end:
+                if stop >= 0 and data[stop:].strip(b"\n"):
                     raise JournalOrderViolation(
                         f"{name}, line {number}: not a journal entry ({error}); "
                         "restore the file from a copy, or cut it before this line",
                         data={"file": name, "line": number},
                     ) from None
-                salvaged = list(_glued_records(line))
-                entries.extend(decode_entry(record) for record in salvaged)
-                text = b"".join(record + b"\n" for record in salvaged)
-                return JournalLines(entries, start, text, torn=True, terminated=True)
+                return _torn(entries, start, line)
         start = len(data) if stop < 0 else stop + 1
-    blank = 0 if end == 0 else data.find(b"\n", end) + 1 or len(data)
-    if b"\r" in data[blank:]:  # a lone carriage return is no line that anything may follow
-        return JournalLines(entries, blank, b"", torn=True, terminated=True)
     return JournalLines(entries, len(data), b"", torn=False, terminated=not data or data.endswith(b"\n"))
+
+
+def _torn(entries: list[JournalEntry], intact: int, line: bytes) -> JournalLines:
+    """Return what is left of a journal whose last line is torn, as it is written after the repair."""
+    whole = [_alone(entry) for entry in entries]
+    salvaged = list(_glued_records(line))
+    text = b"".join([entry.line + b"\n" for entry in salvaged])
+    return JournalLines([*whole, *salvaged], intact, text, torn=True, terminated=True)
+
+
+def _alone(entry: JournalEntry) -> JournalEntry:
+    """Return an entry without the white space around it."""
+    line = entry.line.strip(_SPACE)
+    return entry if line == entry.line else decode_entry(line)
 
 
 def decode_row(line: object, run_id: str, seq: object) -> JournalEntry:
@@ -107,17 +119,15 @@ def portions(entries: Sequence[JournalEntry]) -> Iterator[Sequence[JournalEntry]
         yield entries[start:]
 
 
-def _glued_records(line: bytes) -> Iterator[bytes]:
+def _glued_records(line: bytes) -> Iterator[JournalEntry]:
     """Yield the whole JSON records at the start of a damaged line."""
     text = line.decode("utf-8", "surrogateescape")
     decoder = json.JSONDecoder()
-    start = 0
-    while start < len(text):
+    stop = 0
+    while (opening := _OPENING.match(text, stop)) is not None:
         try:
-            value, stop = decoder.raw_decode(text, start)
+            start = opening.end() - 1
+            _, stop = decoder.raw_decode(text, start)
+            yield decode_entry(text[start:stop].encode("utf-8", "surrogateescape"))
         except (ValueError, RecursionError):
             return
-        if not isinstance(value, (dict, list)):
-            return
-        yield text[start:stop].encode("utf-8", "surrogateescape")
-        start = stop

@@ -82,7 +82,7 @@ async def run_child(
         return None
     if claim.action == "replay":
         assert claim.operation is not None and claim.operation.terminal is not None
-        run.accounting.served_scopes.append(_child_scope(claim.operation.first) or scope)
+        run.accounting.served_children.append(_child_scope(claim.operation.first) or scope)
         run.observe.call("child", place.scope, hashed, Served(how="journal"), site, label=workflow.name)
         return _recorded_end(claim.operation.terminal)
     if claim.action == "wait":

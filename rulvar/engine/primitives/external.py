@@ -30,6 +30,14 @@ async def wait_external(run: Run, key: str, schema: Any, prompt: str | None, sit
             data={"field": "prompt"},
         )
     contract = None if schema is None else schema_contract(schema, f"ctx.await_external({key!r}) schema")
+    if run.next_site(
+        place.scope, f"await:{key}"
+    ):  # whoever answers has nothing but the key to tell them apart
+        where = f"scope {place.scope!r}" if place.scope else "the workflow body"
+        raise ConfigError(
+            f"ctx.await_external({key!r}): {where} has waited for this key before; give each wait a key of its own",
+            data={"field": "key"},
+        )
     identity = {"kind": "external", "key": key}
     hashed = content_key(identity)
     assert hashed is not None

@@ -1,4 +1,4 @@
-"""The canonical form of a JSON Schema: what of it takes part in a hash."""
+"""The canonical form of schemas: what is inlined, dropped, kept as it is and refused."""
 
 from __future__ import annotations
 
@@ -8,69 +8,70 @@ import pytest
 
 from rulvar.contracts.schema import canonical_schema
 from rulvar.errors import SchemaError
-from rulvar.kernel.keys import schema_hash
 
-WHOLE = {"type": "integer", "title": "A whole number"}
-
-
-@pytest.mark.parametrize("keyword", ["$defs", "definitions"])
-def test_references_are_inlined_and_what_they_point_into_is_dropped(keyword: str) -> None:
-    schema = {keyword: {"n": WHOLE, "unused": {}}, "items": {"$ref": f"#/{keyword}/n"}}
-    assert canonical_schema(schema) == {"items": {"type": "integer"}}
-    assert schema_hash(schema) == schema_hash({"items": {"type": "integer"}})
+INTEGER = {"type": "integer"}
 
 
-def test_a_property_may_be_named_like_a_keyword_that_is_dropped() -> None:
-    schema = {"properties": {"definitions": {"type": "string"}, "$defs": WHOLE}}
-    assert canonical_schema(schema) == {
-        "properties": {"definitions": {"type": "string"}, "$defs": {"type": "integer"}}
+def test_definitions_are_dropped_once_they_are_inlined() -> None:
+    schema = {"definitions": {"n": {"type": "integer", "title": "N"}}, "items": {"$ref": "#/definitions/n"}}
+    assert canonical_schema(schema) == {"items": INTEGER}
+
+
+def test_what_a_reference_points_at_stands_behind_the_conjuncts_beside_it() -> None:
+    schema = {"$defs": {"n": INTEGER}, "$ref": "#/$defs/n", "minimum": 3, "allOf": [{"maximum": 9}]}
+    assert canonical_schema(schema) == {"minimum": 3, "allOf": [{"maximum": 9}, INTEGER]}
+
+
+@pytest.mark.parametrize("keyword", ["additionalItems", "dependencies", "$recursiveRef", "x-own"])
+def test_the_value_of_another_keyword_is_kept_as_it_is(keyword: str) -> None:
+    schema = {keyword: {"title": "kept"}, "type": "array"}
+    assert canonical_schema(schema) == schema
+
+
+@pytest.mark.parametrize("keyword", ["properties", "patternProperties", "dependentSchemas"])
+def test_an_array_of_schemas_that_should_have_names_has_its_indices_for_names(keyword: str) -> None:
+    assert canonical_schema({keyword: [{"title": "gone"}, True]}) == {keyword: {"0": {}, "1": True}}
+
+
+@pytest.mark.parametrize("keyword", ["items", "not"])
+def test_an_array_in_the_place_of_a_schema_is_one_with_keywords_that_nobody_knows(keyword: str) -> None:
+    assert canonical_schema({keyword: [{"title": "kept"}, True]}) == {
+        keyword: {"0": {"title": "kept"}, "1": True}
     }
 
 
-def test_what_stands_beside_a_reference_comes_before_it() -> None:
-    node = {"$ref": "#/definitions/n", "allOf": [{"minimum": 2}, {"maximum": 9}], "title": "gone"}
-    schema = {"definitions": {"n": WHOLE}, "not": node}
-    assert canonical_schema(schema) == {
-        "not": {"allOf": [{"minimum": 2}, {"maximum": 9}, {"type": "integer"}]}
+def test_of_two_anchors_of_one_name_the_first_one_counts() -> None:
+    anchors = [{"$anchor": "a", "const": 1}, {"$anchor": "a", "const": 2}]
+    assert canonical_schema({"$defs": {"x": anchors[0], "y": anchors[1]}, "not": {"$ref": "#a"}}) == {
+        "not": {"const": 1}
     }
+    assert canonical_schema({"anyOf": anchors, "not": {"$ref": "#a"}})["not"] == {"const": 1}
 
 
-def test_the_first_of_two_anchors_of_one_name_is_meant() -> None:
-    schema = {
-        "$defs": {"a": {"items": {"$anchor": "here", "minimum": 1}}, "b": {"$anchor": "here", "minimum": 2}},
-        "contains": {"$ref": "#here"},
-    }
-    assert canonical_schema(schema) == {"contains": {"minimum": 1}}
+def test_a_pointer_is_read_as_it_is_written() -> None:
+    schema = {"$defs": {"a%20b": INTEGER}, "not": {"$ref": "#/$defs/a%20b"}}
+    assert canonical_schema(schema) == {"not": INTEGER}
 
 
-def test_a_list_where_schemas_are_named_is_read_by_index() -> None:
-    assert canonical_schema({"properties": [WHOLE, None, 3]}) == {
-        "properties": {"0": {"type": "integer"}, "1": None, "2": 3}
-    }
-    assert canonical_schema({"items": [WHOLE]}) == {"items": {"0": WHOLE}}
+@pytest.mark.parametrize("target", ["abc", 5, None, 1.5])
+def test_a_reference_to_what_is_no_schema_is_refused(target: Any) -> None:
+    with pytest.raises(SchemaError, match=r"#/\$defs/n points at .*, which is no schema"):
+        canonical_schema({"$defs": {"n": target}, "items": {"$ref": "#/$defs/n"}})
 
 
-@pytest.mark.parametrize("keyword", ["additionalItems", "dependencies", "$recursiveRef", "x-extra"])
-def test_a_keyword_that_holds_no_schema_in_this_draft_is_kept_as_it_is(keyword: str) -> None:
-    assert canonical_schema({keyword: WHOLE}) == {keyword: WHOLE}
+@pytest.mark.parametrize(("token", "index"), [("0", 0), ("01", 1), ("", 0)])
+def test_a_pointer_into_an_array_takes_a_number(token: str, index: int) -> None:
+    schema = {"anyOf": [{"type": "null"}, INTEGER], "not": {"$ref": f"#/anyOf/{token}"}}
+    assert canonical_schema(schema)["not"] == schema["anyOf"][index]
 
 
-@pytest.mark.parametrize(
-    ("token", "found"), [("0", {"type": "null"}), ("01", {"minimum": 4}), ("", {"type": "null"})]
-)
-def test_a_pointer_into_a_list_takes_a_number(token: str, found: Any) -> None:
-    schema = {"anyOf": [{"type": "null"}, {"minimum": 4}], "not": {"$ref": f"#/anyOf/{token}"}}
-    assert canonical_schema(schema)["not"] == found
+@pytest.mark.parametrize("token", ["2", "-1", "\u00b2", "x", "9" * 5000])
+def test_a_pointer_past_the_end_of_an_array_is_refused(token: str) -> None:
+    with pytest.raises(SchemaError, match="points at nothing"):
+        canonical_schema({"anyOf": [{}, {}], "not": {"$ref": f"#/anyOf/{token}"}})
 
 
-@pytest.mark.parametrize(
-    "ref",
-    [
-        "#/$defs/text", "#/$defs/number", "#/$defs/nothing", "#/$defs/a%20b", "#/anyOf/2", "#/anyOf/-1",
-        "#/anyOf/\u00b2", "#/anyOf/x", "other.json#/$defs/ok", "", "ok",
-    ],
-)  # fmt: skip
-def test_a_reference_to_what_is_no_schema_of_this_document_is_refused(ref: str) -> None:
-    defs = {"text": "abc", "number": 5, "nothing": None, "a b": {}, "ok": {}}
-    with pytest.raises(SchemaError):
-        canonical_schema({"$defs": defs, "anyOf": [{}, True], "items": {"$ref": ref}})
+@pytest.mark.parametrize("wrong", [None, "string", 5, 1.5])
+def test_what_is_neither_an_object_nor_a_boolean_is_no_schema(wrong: Any) -> None:
+    with pytest.raises(SchemaError, match="expected an object or a boolean"):
+        canonical_schema(wrong)

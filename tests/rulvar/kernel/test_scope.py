@@ -1,17 +1,27 @@
-"""Scope paths that other writers of journals may have written."""
+"""Scope paths: what the grammar takes."""
+
+from __future__ import annotations
 
 import pytest
 
 from rulvar.errors import ConfigError
-from rulvar.kernel.scope import PlanNodeScope, parse_scope
+from rulvar.kernel.scope import ParallelScope, PlanNodeScope, WorkflowScope, parse_scope, workflow_scope
 
 
-@pytest.mark.parametrize("node_id", ["0123456789ABCDEFGHJKMNPQRS", "ILOU0000000000000000000000"])
-def test_a_node_id_is_26_digits_and_capital_letters(node_id: str) -> None:
-    assert parse_scope(f"plan/{node_id}") == (PlanNodeScope(node_id),)
+def test_a_node_id_is_26_digits_and_capitals_of_any_kind() -> None:
+    node = "01ILOU3TQ8R4M5N6P7Q8R9S0T1"
+    assert parse_scope(f"plan/{node}/par:0:1") == (PlanNodeScope(node), ParallelScope(0, 1))
 
 
-@pytest.mark.parametrize("node_id", ["", "A" * 25, "A" * 27, "a" * 26, "A" * 25 + "-", "A" * 26 + "\n"])
-def test_anything_else_is_no_node_id(node_id: str) -> None:
-    with pytest.raises(ConfigError, match="node id"):
-        parse_scope(f"plan/{node_id}")
+def test_a_workflow_of_any_name_without_a_slash_is_read() -> None:
+    for name in ("a", "a:b", ":", "a b", "ü", "par"):
+        assert parse_scope(workflow_scope("par:1:0", name, 12)) == (
+            ParallelScope(1, 0),
+            WorkflowScope(name, 12),
+        )
+
+
+@pytest.mark.parametrize("path", ["wf:a/b:0", "wf:a/0", "wf:a", "wf::0", "wf:a:-1", "wf:a:0/"])
+def test_a_path_that_a_slash_in_a_name_breaks_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match="scope path"):
+        parse_scope(path)
