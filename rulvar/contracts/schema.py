@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,14 +34,15 @@ _ONE = frozenset(
 )  # fmt: skip
 _MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
-_INDEX = re.compile(r"[0-9]{0,9}")  # ECMAScript reads no digits as 0
+_INDEX = re.compile(r"[0-9]{0,9}")
 
 
 def canonical_schema(schema: Any) -> Any:
     """Return a schema without annotations and local references.
 
     Local ``$ref``s are inlined, annotation keywords, ``$defs`` and ``definitions`` dropped, and what stands
-    beside a ``$ref`` becomes a sibling of ``allOf``.
+    beside a ``$ref`` becomes a sibling of ``allOf``. A list where a schema or a map of them stands is read as
+    an object of index to item.
 
     Raises:
         SchemaError: no schema, or a recursive, remote, dynamic or unresolvable reference.
@@ -61,7 +62,7 @@ class _Canonicalizer:
         self.root = root
 
     def node(self, node: Any, expanding: tuple[str, ...]) -> Any:
-        node = _by_name(node)
+        node = _members(node)
         if not isinstance(node, Mapping):
             return node
         for keyword in _DYNAMIC:
@@ -74,7 +75,7 @@ class _Canonicalizer:
             raise SchemaError(f"schema: {ref} is recursive; a hashed schema must be finite")
         target = self.resolve(ref)
         if not _is_schema(target):
-            raise SchemaError(f"schema: {ref} points at {target!r}, which is no schema")
+            raise SchemaError(f"schema: {ref} points at {type(target).__name__}, which is no schema")
         inlined = self.node(target, (*expanding, ref))
         beside = self.keywords({k: v for k, v in node.items() if k != "$ref"}, expanding)
         if not beside:
@@ -95,8 +96,10 @@ class _Canonicalizer:
             return self.node(value, expanding)
         if keyword in _MANY and isinstance(value, (list, tuple)):
             return [self.node(item, expanding) for item in value]
-        if keyword in _NAMED and isinstance(named := _by_name(value), Mapping):
-            return {name: self.node(item, expanding) for name, item in named.items()}
+        if keyword in _NAMED:
+            members = _members(value)
+            if isinstance(members, Mapping):
+                return {name: self.node(item, expanding) for name, item in members.items()}
         return value
 
     def resolve(self, ref: str) -> Any:
@@ -117,14 +120,14 @@ class _Canonicalizer:
 
 
 def _is_schema(value: Any) -> bool:
-    return isinstance(value, (bool, Mapping, list, tuple))
+    return isinstance(value, (bool, Mapping, Sequence)) and not isinstance(value, str)
 
 
-def _by_name(node: Any) -> Any:
-    """Return an array as the object of its indices: that is how one is hashed where a schema should stand."""
-    if isinstance(node, (list, tuple)):
-        return {str(index): item for index, item in enumerate(node)}
-    return node
+def _members(value: Any) -> Any:
+    """Return a list as an object of index to item, and anything else as it is."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return {str(index): item for index, item in enumerate(value)}
+    return value
 
 
 def _step(node: Any, token: str, ref: str) -> Any:
@@ -136,14 +139,14 @@ def _step(node: Any, token: str, ref: str) -> Any:
 
 
 def _find_anchor(node: Any, name: str) -> Any:
-    """Return the schema with an anchor; of several, the one that is written first."""
+    """Return the first object that carries an anchor, outer ones and earlier ones first."""
     pending = [node]
     while pending:
         here = pending.pop()
         if isinstance(here, Mapping):
             if here.get("$anchor") == name:
                 return here
-            pending.extend(reversed(list(here.values())))
+            pending.extend([*here.values()][::-1])
         elif isinstance(here, (list, tuple)):
             pending.extend(reversed(here))
     return None
@@ -155,43 +158,66 @@ class SchemaContract:
     Attributes:
         json: the JSON Schema as given or as made of the type.
         canonical: the same without annotations and references; this is what models are sent.
+        hides_values: whether its issues never show what they are about, for messages that outlive a value.
     """
 
-    __slots__ = ("_revive", "_validator", "canonical", "json")
+    __slots__ = ("_masked", "_revive", "_validator", "canonical", "hides_values", "json")
 
-    def __init__(self, schema: Any, revive: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self, schema: Any, revive: Callable[[Any], Any] | None = None, *, hides_values: bool = False
+    ) -> None:
         self.json = schema
         self.canonical = canonical_schema(schema)
+        self.hides_values = hides_values
         self._revive = revive
         self._validator: Any = None
+        self._masked: Any = None
 
     @property
     def revives(self) -> bool:
         """Whether a Python value stands behind a JSON value that fits."""
         return self._revive is not None
 
-    def issues(self, value: Any) -> list[SchemaIssue]:
-        """Return what is wrong with a JSON value, nothing when it fits."""
+    def issues(self, value: Any, *, hides_values: bool = False) -> list[SchemaIssue]:
+        """Return what is wrong with a JSON value, nothing when it fits.
+
+        Args:
+            hides_values: tell of paths and rules only, and nothing of the value.
+        """
+        hides = hides_values or self.hides_values
         if self._validator is None:
             self._validator = _compile(self.canonical)
         if self._validator.is_valid(value):
-            return self._type_issues(value)
-        errors = self._validator.iter_errors(value)
+            return self._type_issues(value, hides)
+        if hides and self._masked is None:
+            self._masked = _compile(self.canonical, mask="the value")
+        errors = (self._masked if hides else self._validator).iter_errors(value)
         return [SchemaIssue(error.message, tuple(error.instance_path)) for error in errors]
 
     def revive(self, value: Any) -> Any:
         """Return the Python value behind a JSON value that fits."""
         return value if self._revive is None else self._revive(value)
 
-    def _type_issues(self, value: Any) -> list[SchemaIssue]:
+    def _type_issues(self, value: Any, hides_values: bool) -> list[SchemaIssue]:
         # a type may know more than its schema says: validators, custom types
         if self._revive is None:
             return []
         try:
             self._revive(value)
         except (ValueError, TypeError) as error:
-            return [SchemaIssue(str(error), ())]
+            return _refusals(error, hides_values)
         return []
+
+
+def _refusals(error: Exception, hides_values: bool) -> list[SchemaIssue]:
+    """Return why a type refused a value: what pydantic lists, or what was raised."""
+    hidden, listed = "the value is refused by its type", getattr(error, "errors", None)
+    if not callable(listed):
+        return [SchemaIssue(hidden if hides_values else str(error), ())]
+    return [
+        SchemaIssue(f"{hidden} ({item['type']})" if hides_values else item["msg"], tuple(item["loc"]))
+        for item in listed()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +261,11 @@ def schema_contract(schema: Any, what: str = "schema") -> SchemaContract:
     return SchemaContract(made.whole(), made.convert)
 
 
-def _compile(schema: Any, what: str = "schema") -> Any:
+def _compile(schema: Any, what: str = "schema", mask: str | None = None) -> Any:
     import jsonschema_rs  # costs an eighth of the package's import time, and only schemas need it
 
     try:
-        return jsonschema_rs.validator_for(schema)
+        return jsonschema_rs.validator_for(schema, mask=mask)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise SchemaError(f"{what}: not a JSON Schema: {first}", data={"field": what}) from None

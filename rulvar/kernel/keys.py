@@ -33,7 +33,7 @@ SUPPORTED_HASH_VERSIONS = (CURRENT_HASH_VERSION - 1, CURRENT_HASH_VERSION)
 
 _INCOMPARABLE_IN_V1 = frozenset(
     {
-        "decision", "plan.revision", "plan.decision", "ledger.op", "node.link", "termination.init",
+        "decision", "plan.decision", "plan.revision", "node.link", "ledger.op", "termination.init",
         "termination.denied",
     }
 )  # fmt: skip
@@ -65,12 +65,10 @@ def project_identity(identity: Mapping[str, Any], hash_version: int) -> dict[str
         raise ConfigError("identity.kind: expected a string")
     if hash_version == 1 and kind in _INCOMPARABLE_IN_V1:
         return None
-    if kind != "agent":
-        return dict(identity)
     try:
-        return _project_agent(identity, hash_version)
+        return _project_agent(identity, hash_version) if kind == "agent" else dict(identity)
     except KeyError as missing:
-        raise ConfigError(f"identity.{missing.args[0]}: missing, and an agent has one") from None
+        raise ConfigError(f"identity.{missing.args[0]}: missing, and an {kind} has one") from None
 
 
 def schema_hash(schema: Any) -> str:
