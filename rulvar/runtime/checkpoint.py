@@ -22,7 +22,7 @@ from rulvar.errors import ConfigError
 from rulvar.runtime.history import dump_wire
 from rulvar.runtime.structured import RESULT_TOOL
 
-__all__ = ["LoopState", "decode_checkpoint", "encode_checkpoint", "unanswered_calls"]
+__all__ = ["LoopState", "checkpoint_json", "decode_checkpoint", "encode_checkpoint", "unanswered_calls"]
 
 _FORMAT = b"\x01"
 _BYTES = "__rulvarBytes"
@@ -153,6 +153,15 @@ def _read_image(data: Any) -> Any:
     return base64.b64decode(told, validate=True) if isinstance(told, str) else data
 
 
+def checkpoint_json(blob: bytes) -> Any:
+    """Return the JSON of a checkpoint, or of a transcript, which has no byte in front.
+
+    Raises:
+        ValueError: there is no JSON in it.
+    """
+    return decode_json(bytes(blob).removeprefix(_FORMAT))
+
+
 def decode_checkpoint(blob: bytes) -> LoopState:
     """Read a checkpoint; also one that is plain JSON, which is how they once were.
 
@@ -160,7 +169,7 @@ def decode_checkpoint(blob: bytes) -> LoopState:
         ConfigError: not a checkpoint of version 1, or a field is wrong; names it.
     """
     try:
-        wire = decode_json(bytes(blob).removeprefix(_FORMAT))
+        wire = checkpoint_json(blob)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"checkpoint: {error}") from None
     if not isinstance(wire, dict):

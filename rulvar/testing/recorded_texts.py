@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rulvar.contracts.canonical import decode_json, encode_json
+from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ports.observer import ClaimRecord, QuietObserver, SegmentRecord
 from rulvar.contracts.ports.transcripts import TranscriptStore
 from rulvar.contracts.redaction import Redactor
 from rulvar.errors import RulvarError
 from rulvar.kernel.keys import EMPTY_SCHEMA_HASH, EMPTY_TOOLSET_HASH
+from rulvar.runtime.checkpoint import checkpoint_json
 from rulvar.stores.bundle import is_blob_name
 from rulvar.testing.excerpt import ABSENT, excerpt
 
@@ -184,7 +185,7 @@ async def _recorded(
 def _prompt_in(data: bytes) -> Any:
     """Return the text of the first message that a person's side of a conversation holds."""
     try:
-        messages = decode_json(data)["messages"]
+        messages = checkpoint_json(data)["messages"]
         first = next(message for message in messages if message["role"] == "user")
         return "".join(part["text"] for part in first["parts"] if part.get("type") == "text")
     except (ValueError, TypeError, KeyError, StopIteration, AttributeError):

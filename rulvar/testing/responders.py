@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.messages import ChatRequest, ToolChoice
 from rulvar.contracts.request_hash import TELEMETRY_NAMESPACE
 from rulvar.contracts.stream import WireError
-from rulvar.errors import ConfigError, FakeResponderError, NonSerializableValueError
+from rulvar.errors import ConfigError, FakeResponderError
 
 __all__ = ["FakeCall", "FakeToolCalls", "Responders", "Script", "fake_tool_calls", "fake_wire_error"]
 
@@ -253,14 +252,27 @@ def _tool_call(call: Any) -> tuple[str, Any, str | None]:
     if call_id is not None and (not isinstance(call_id, str) or not call_id):
         raise ConfigError("fake_tool_calls: id must be a nonempty text")
     args = call.get("args", {})
-    try:
-        encode_json(args)
-    except NonSerializableValueError as error:
-        raise ConfigError(
-            f"fake_tool_calls: args of {call['name']!r} are no JSON, which is all that a model can send: {error}",
-            data={"field": "args", **(error.data or {})},
-        ) from None
+    for path, value in _leaves(args, "$"):
+        if value is not None and not isinstance(value, str | int | float):
+            raise ConfigError(
+                f"fake_tool_calls: args of {call['name']!r} are no JSON, which is all that a model can send: "
+                f"{path} is of type {type(value).__name__}",
+                data={"field": "args", "path": path},
+            )
     return call["name"], args, call_id
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield what is neither an object nor a list, and where it stands."""
+    pending = [(path, value)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, Mapping):
+            pending.extend((f"{path}.{name}", item) for name, item in value.items())
+        elif isinstance(value, list | tuple):
+            pending.extend((f"{path}[{index}]", item) for index, item in enumerate(value))
+        else:
+            yield path, value
 
 
 def _compiled(pattern: Any) -> re.Pattern[str] | None:

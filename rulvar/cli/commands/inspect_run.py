@@ -23,13 +23,13 @@ from rulvar.cli.stores import Runs
 from rulvar.cli.terminal import Part, Terminal
 from rulvar.cli.trees import show_tree
 from rulvar.cli.workspace import Workspace
-from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.ids import check_run_id
 from rulvar.contracts.ports.clock import epoch_ms
 from rulvar.engine.interruptions import interruptions_of
 from rulvar.errors import ConfigError, RulvarError
 from rulvar.machines.fold import fold_run
 from rulvar.machines.report import place_document
+from rulvar.runtime.checkpoint import checkpoint_json
 from rulvar.stores.bundle import is_blob_name
 
 if TYPE_CHECKING:
@@ -251,6 +251,6 @@ async def _show_entry(
 
 def _decoded(data: bytes) -> Any:
     try:
-        return decode_json(data)
+        return checkpoint_json(data)
     except ValueError:
         return f"{len(data)} bytes that are no JSON"

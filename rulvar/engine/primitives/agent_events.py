@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rulvar.contracts.canonical import decode_json
+from rulvar.contracts.messages import ToolResultPart
 from rulvar.contracts.ports.clock import recorded_ms
 from rulvar.contracts.usage import ZERO_USAGE
 from rulvar.engine.branch import Place
 from rulvar.engine.primitives.agent_plan import AgentPlan
 from rulvar.engine.run import Run
-from rulvar.errors import StoreError
+from rulvar.errors import ConfigError, StoreError
 from rulvar.kernel.matching import Operation
 from rulvar.runtime.billing import Bill
+from rulvar.runtime.checkpoint import decode_checkpoint
 
 __all__ = ["announce_end", "announce_recorded", "announce_start"]
 
@@ -136,17 +137,11 @@ async def _tool_calls(run: Run, wire: Mapping[str, Any]) -> list[tuple[dict[str,
         return []
     try:
         data = await run.transcript_store.get(ref)
-        state = {} if data is None else decode_json(data)
-    except (StoreError, OSError, ValueError, RecursionError):
+        messages = [] if data is None else decode_checkpoint(data).messages
+    except (StoreError, OSError, ConfigError):
         return []  # what is told of a replay is no reason to fail it
-    messages = state.get("messages") if isinstance(state, Mapping) else None
-    found: list[tuple[dict[str, Any], str]] = []
-    for message in messages if isinstance(messages, list) else ():
-        parts = (
-            message.get("parts") if isinstance(message, Mapping) and message.get("role") == "tool" else None
-        )
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, Mapping) and part.get("type") == "tool-result":
-                facts = {"toolName": part.get("name"), "toolCallId": part.get("id")}
-                found.append((facts, "error" if part.get("isError") is True else "ok"))
-    return found
+    answers = [part for message in messages for part in message.parts if isinstance(part, ToolResultPart)]
+    return [
+        ({"toolName": answer.name, "toolCallId": answer.id}, "error" if answer.is_error else "ok")
+        for answer in answers
+    ]

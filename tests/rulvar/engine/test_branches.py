@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
-from rulvar import Ctx, workflow
+from rulvar import Ctx, tool, workflow
 from rulvar.errors import AgentCallError, BudgetExhaustedError
 from rulvar.testing import FAKE_MODEL_REF, create_test_engine, fake_tool_calls, fake_wire_error
 
 BROKEN = fake_wire_error({"code": "agent", "message": "broken", "retryable": False})
 PAID = {FAKE_MODEL_REF: {"inputUsdPerMTok": 0, "outputUsdPerMTok": 1e6}}
+
+
+@tool
+def look() -> str:
+    """Look around."""
+    return "nothing"
 
 
 async def slow(call: Any) -> str:
@@ -49,12 +55,15 @@ async def test_a_failure_is_told_before_a_limit() -> None:
     async def body(ctx: Ctx, args: Any) -> Any:
         try:
             await ctx.parallel(
-                [lambda: ctx.agent("x", limits={"max_turns": 1}), lambda: fails_after(0.01, "failed")]
+                [
+                    lambda: ctx.agent("x", limits={"max_turns": 1}, tools=[look]),
+                    lambda: fails_after(0.01, "failed"),
+                ]
             )
         except ValueError as error:
             return str(error)
 
-    looping = fake_tool_calls({"name": "none", "args": {}})
+    looping = fake_tool_calls({"name": "look", "args": {}})
     outcome = await run(body, {"*": looping})
     assert outcome.value == "failed"
 
@@ -64,14 +73,14 @@ async def test_a_branch_that_met_a_limit_stops_no_other() -> None:
         try:
             await ctx.parallel(
                 [
-                    lambda: ctx.agent("looping", limits={"max_turns": 1}),
+                    lambda: ctx.agent("looping", limits={"max_turns": 1}, tools=[look]),
                     lambda: ctx.agent("slow"),
                 ]
             )
         except AgentCallError as error:
             return [error.result.status, ctx.budget.spent().agents_spawned]
 
-    looping = fake_tool_calls({"name": "none", "args": {}})
+    looping = fake_tool_calls({"name": "look", "args": {}})
     outcome = await run(body, {"looping": looping, "slow": slow})
     assert outcome.value == ["limit", 2]
     assert outcome.usage.output_tokens == 8 + 1  # the slow one has answered
