@@ -10,6 +10,7 @@ import contextlib
 import glob
 import os
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -26,7 +27,15 @@ from rulvar.testing.shake.environment import (
 )
 from rulvar.testing.shake.substitutes import Substitute, substituted
 
-__all__ = ["CONDITIONS", "EVERY_RUN", "PROCESS", "Condition", "Surroundings", "process_environment"]
+__all__ = [
+    "CONDITIONS",
+    "EVERY_RUN",
+    "PROCESS",
+    "Condition",
+    "Surroundings",
+    "moved_seconds",
+    "process_environment",
+]
 
 EVERY_RUN = "any other run"
 PROCESS = "another process (hash seed, object addresses, what is read on import)"
@@ -73,14 +82,21 @@ class Condition:
     late: int | None = None
 
 
+def moved_seconds(number: int, now: time.struct_time) -> int:
+    """Return by how much a round moves the clock: it is another minute, half of the day and weekday then."""
+    half_days = 800 + 2 * 91 * number + 1
+    into_half = (now.tm_hour % 12) * 3600 + now.tm_min * 60 + now.tm_sec
+    minutes = 13 * 60 + 7
+    return half_days * _DAY // 2 + (minutes if into_half < _DAY // 4 else -minutes)
+
+
 def _substitutes(make: Callable[[Surroundings], list[Substitute]]) -> Callable[[Surroundings], Any]:
     return lambda around: substituted(make(around), around.project, around.body)
 
 
 @contextlib.contextmanager
 def _clock(around: Surroundings) -> Iterator[None]:
-    half_days = 800 + 2 * 91 * around.number + 1  # another half of the day, another weekday
-    clock = moved_clock(half_days * _DAY // 2 + 13 * 60 + 7)
+    clock = moved_clock(moved_seconds(around.number, time.localtime()))
     with pickled_by_value(), substituted(clock, around.project, around.body):
         yield
 

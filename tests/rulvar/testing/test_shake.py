@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import calendar
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from pytest_project import Project
 
 from rulvar.testing.report import read_report
+from rulvar.testing.shake.conditions import moved_seconds
 
 FAULTS = """
 import asyncio
@@ -772,3 +775,15 @@ ALL.append(sorted_names)
     assert [move.kind for move in report.moves] == ([] if expected is None else [expected])
     assert report.runs == 1
     assert report.left_out == ()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_moved_clock_shows_another_minute_half_and_day_of_the_week_at_every_time(number: int) -> None:
+    start = calendar.timegm((2026, 11, 30, 0, 0, 0))
+    for second in range(start, start + 86_400, 61):
+        now = time.gmtime(second)
+        then = time.gmtime(second + moved_seconds(number, now))
+        assert (then.tm_hour < 12) is not (now.tm_hour < 12)
+        assert (then.tm_min, then.tm_wday) != (now.tm_min, now.tm_wday)
+        assert then.tm_min != now.tm_min
+        assert then.tm_wday != now.tm_wday
