@@ -12,7 +12,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from rulvar.contracts.credential_names import find_named_values, mask_spans, name_kind
+from rulvar.contracts.messages import (
+    ChatRequest,
+    ImagePart,
+    Msg,
+    ProviderRawPart,
+    ToolCallPart,
+    ToolContract,
+    ToolResultPart,
+)
 from rulvar.contracts.secret_shapes import MASK, Secret, find_shapes
+from rulvar.contracts.stream import (
+    Finish,
+    FinishInfo,
+    Refusal,
+    StreamError,
+    ToolCallDelta,
+    ToolCallEnd,
+    WireError,
+)
+from rulvar.contracts.usage import Usage
 from rulvar.errors import ConfigError
 
 __all__ = ["MASK", "Masked", "Redaction", "Redactor", "default_redact", "find_secrets"]
@@ -20,6 +39,14 @@ __all__ = ["MASK", "Masked", "Redaction", "Redactor", "default_redact", "find_se
 Redact = Callable[[str], str]
 _MOST_PASSES = 8
 _MOST_CLEAN_KEYS = 10_000
+_FORMATS = (
+    ChatRequest, Msg, ImagePart, ToolCallPart, ToolResultPart, ProviderRawPart, ToolContract, ToolCallDelta,
+    ToolCallEnd, Finish, FinishInfo, Refusal, StreamError, WireError, Usage,
+)  # fmt: skip
+_OWN_NAMES = frozenset({"type", "text", "category", "explanation", "kind", "retryAfterMs"}).union(
+    *(format_.__struct_encode_fields__ for format_ in _FORMATS)
+)
+"""Keys of requests and events. A hook is made for what people write, and never renames these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +85,8 @@ class Redaction:
 class Redactor:
     """Redacts JSON values with the built-in policy, after an optional hook.
 
-    The hook takes and returns a text; it sees every string of a value.
+    The hook takes and returns a text; it sees every string of a value, and every key that is not a name of the
+    formats themselves (``role``, ``inputTokens``).
     """
 
     def __init__(self, hook: Redact | None = None) -> None:
@@ -118,7 +146,7 @@ class Redactor:
         return result if changed else value
 
     def _key(self, key: Any, path: str, taken: dict[Any, Any], masked: list[Masked]) -> Any:
-        if key in self._clean_keys or not isinstance(key, str):
+        if not isinstance(key, str) or key in self._clean_keys or key in _OWN_NAMES:
             return key
         new = self._text(key, path, masked)
         if new == key:

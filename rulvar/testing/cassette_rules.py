@@ -5,6 +5,7 @@ A partially trusted fixture is worse than none, so any violation refuses the who
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from types import MappingProxyType
@@ -60,8 +61,9 @@ def check_replayable(cassette: Cassette, live: Mapping[str, Adapter] = _NOBODY) 
             field="events",
         )
     check_numbering(cassette)
+    counts = Counter(declaration.adapter_id for declaration in cassette.declarations)
     for adapter_id in cassette.groups:
-        _check_adapter_agrees(cassette, adapter_id, live.get(adapter_id))
+        _check_adapter_agrees(cassette, adapter_id, counts[adapter_id], live.get(adapter_id))
 
 
 def check_live_declarations(cassette: Cassette, live: Mapping[str, Adapter]) -> None:
@@ -143,8 +145,8 @@ def _repeated(cassette: Cassette) -> Iterator[tuple[str, str, list[int]]]:
                 yield adapter_id, request_hash, rows
 
 
-def _check_adapter_agrees(cassette: Cassette, adapter_id: str, live: Adapter | None) -> None:
-    kinds = _first_declared(cassette, adapter_id)
+def _check_adapter_agrees(cassette: Cassette, adapter_id: str, count: int, live: Adapter | None) -> None:
+    kinds = _first_declared(cassette, adapter_id, count)
     if len(kinds) > 1:
         _check_caps_agree(cassette, kinds)
         for field in _DECLARED:
@@ -153,12 +155,11 @@ def _check_adapter_agrees(cassette: Cassette, adapter_id: str, live: Adapter | N
         _check_live_declares(cassette, kinds[0][0], live)
 
 
-def _first_declared(cassette: Cassette, adapter_id: str) -> list[tuple[Declaration, int]]:
-    """Return what an adapter declares, each with its first row.
+def _first_declared(cassette: Cassette, adapter_id: str, count: int) -> list[tuple[Declaration, int]]:
+    """Return the ``count`` things that an adapter declares, each with its first row.
 
     Rows are taken request by request, and those of a request in the order in which they are served.
     """
-    count = sum(declaration.adapter_id == adapter_id for declaration in cassette.declarations)
     first: dict[int, int] = {}
     for rows in cassette.groups[adapter_id].values():
         for row in (rows,) if isinstance(rows, int) else ordered_group(cassette, rows):

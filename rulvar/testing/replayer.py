@@ -21,6 +21,7 @@ from rulvar.contracts.request_hash import former_request_hash, request_hash
 from rulvar.contracts.stream import ChatEvent
 from rulvar.errors import ConfigError, VcrMissError
 from rulvar.testing.cassette import Cassette, read_cassette
+from rulvar.testing.cassette_lines import Declaration
 from rulvar.testing.cassette_rules import check_live_declarations, check_replayable, ordered_group
 from rulvar.testing.wrapped import check_adapters, start_stream
 
@@ -121,7 +122,12 @@ class Claim:
 
 
 class Tape:
-    """A cassette and how far it has been served. Safe across threads."""
+    """A cassette and how far it has been served. Safe across threads.
+
+    Attributes:
+        cassette: the recorded file.
+        declared: adapter to model to what was declared of both.
+    """
 
     def __init__(self, cassette: Cassette) -> None:
         self.cassette = cassette
@@ -129,6 +135,9 @@ class Tape:
         self._used: dict[tuple[str, str], int] = {}
         self._ordered: dict[tuple[str, str], list[int]] = {}
         self._served = bytearray(len(cassette.rows))
+        self.declared: dict[str, dict[str, Declaration]] = {}
+        for declaration in cassette.declarations:
+            self.declared.setdefault(declaration.adapter_id, {})[declaration.model] = declaration
 
     def claim(self, adapter_id: str, digest: str) -> Claim:
         """Take the next row of a request."""
@@ -172,11 +181,7 @@ class ReplayAdapter:
         self.on_miss: OnMiss = on_miss
         self.tape = tape
         self._live = live
-        self._caps = {
-            declaration.model: declaration
-            for declaration in tape.cassette.declarations
-            if declaration.adapter_id == adapter_id
-        }
+        self._caps = tape.declared.get(adapter_id, {})
         declared = next(iter(self._caps.values()), None)
         source: Any = declared if declared is not None else live
         self.provider: str | None = getattr(source, "provider", None)

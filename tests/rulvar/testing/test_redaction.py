@@ -1,6 +1,7 @@
 """Credentials never reach a file; prose does."""
 
 import json
+import re
 from base64 import b64encode
 from typing import Any
 
@@ -190,6 +191,15 @@ def test_the_hook_runs_first_and_the_policy_over_its_output() -> None:
     redaction = redactor.redact({"text": "ask acme"}, "request")
     assert redaction.value == {"text": f"ask {MASK}"}
     assert [place.rule for place in redaction.masked] == ["custom", "provider-key"]
+
+
+def test_the_hook_masks_keys_that_people_write_and_none_of_the_formats() -> None:
+    redactor = Redactor(lambda text: re.sub(r"\d|input|anna", "#", text))
+    usage = {"inputTokens": 5, "cacheWriteTokens": 2, "cacheWrite5mTokens": 2}
+    event = {"type": "finish", "usage": usage, "providerMetadata": {"anna@host": {"room": "7"}}}
+    redaction = redactor.redact_events([event])
+    assert redaction.value == [{**event, "providerMetadata": {"#@host": {"room": "#"}}}]
+    assert [place.rule for place in redaction.masked] == ["custom", "custom"]
 
 
 def hook_that_fails(text: str) -> str:
