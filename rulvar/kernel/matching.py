@@ -168,7 +168,7 @@ class JournalIndex:
             return Disposition.REPLAY  # the commonest row of every version's table
         return disposition(
             status,
-            hash_version=entry.hash_version,
+            hash_version=int(entry.hash_version),
             memoized=operation.first.memoize_outcome or entry.memoize_outcome,
             run_settled_ok=self.settled_ok,
             error=entry.to_wire().get("error") if status == "error" else None,
