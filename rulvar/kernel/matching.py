@@ -115,8 +115,8 @@ class JournalIndex:
         """
         queue = self._queues.get((scope, key))
         if older_key is not None and older_key != key:
-            older = self._queues.get((scope, older_key))
-            if older and (not queue or older[-1].first.seq < queue[-1].first.seq):
+            older = _left(self._queues.get((scope, older_key)))
+            if older and (not _left(queue) or (queue and older[-1].first.seq < queue[-1].first.seq)):
                 queue = older
         return _next(queue)
 
@@ -353,13 +353,20 @@ class JournalIndex:
 
 
 def _next(queue: list[Operation] | None) -> Operation | None:
-    """Take the operation that comes next; one may have been taken by another way."""
-    while queue:
-        operation = queue.pop()
-        if not operation.consumed:
-            operation.consumed = True
-            return operation
-    return None
+    """Take the operation that comes next."""
+    if not _left(queue):
+        return None
+    assert queue is not None
+    operation = queue.pop()
+    operation.consumed = True
+    return operation
+
+
+def _left(queue: list[Operation] | None) -> list[Operation] | None:
+    """Drop from the end of a queue what has been taken by another way."""
+    while queue and queue[-1].consumed:
+        queue.pop()
+    return queue
 
 
 def scope_below(operation: Operation) -> str | None:

@@ -167,3 +167,20 @@ def test_a_call_of_version_1_is_found_in_any_scope() -> None:
     found = journal.index().take_anywhere("new", "old")
     assert found is not None
     assert found.first.seq == agent
+
+
+def test_what_was_taken_from_another_scope_hides_no_later_call_of_either_version() -> None:
+    journal = Journal()
+    old = journal.add("agent", "running", key="old", hashVersion=1)
+    journal.add("agent", "ok", ref=old, key="old", hashVersion=1)
+    new = journal.add("agent", "running", key="new")
+    journal.add("agent", "ok", ref=new, key="new")
+    index = journal.index()
+    assert [index.take_anywhere("new", "old"), index.take("", "new", "old")] == [
+        index.operations[new],
+        index.operations[old],
+    ]
+    index = journal.index()
+    first, second = index.take("", "new", "old"), index.take("", "new", "old")
+    assert [first, second] == [index.operations[old], index.operations[new]]
+    assert index.take("", "new", "old") is None
