@@ -219,7 +219,7 @@ def _malformed(entries: Sequence[JournalEntry]) -> Iterator[Finding]:
 def _versions(entries: Sequence[JournalEntry]) -> Iterator[Finding]:
     low, high = SUPPORTED_HASH_VERSIONS[0], SUPPORTED_HASH_VERSIONS[-1]
     for entry in entries:
-        if not low <= entry.hash_version <= high:
+        if entry.hash_version not in SUPPORTED_HASH_VERSIONS:
             yield Finding(
                 "problem",
                 "version",

@@ -21,7 +21,8 @@ class JournalEntry(msgspec.Struct, rename="camel", gc=False, frozen=True, eq=Fal
     """One entry of a journal.
 
     The attributes are what matching needs; everything else is in :meth:`to_wire`. ``seq`` gives the
-    total order of a run, ``ref`` (always smaller) names the entry that this one closes.
+    total order of a run, ``ref`` (always smaller) names the entry that this one closes. ``hash_version`` may be
+    any number that somebody wrote; only 1 and 2 are read.
     """
 
     seq: int = -1
@@ -31,7 +32,7 @@ class JournalEntry(msgspec.Struct, rename="camel", gc=False, frozen=True, eq=Fal
     key: str = ""
     ordinal: int = 0
     ref: int | None = None
-    hash_version: int = 1
+    hash_version: int | float = 1
     span_id: str = ""
     memoize_outcome: bool = False
     line: bytes = msgspec.field(default=b"", name="~line")
@@ -70,7 +71,7 @@ class JournalEntry(msgspec.Struct, rename="camel", gc=False, frozen=True, eq=Fal
 
 _LARGEST = 2**63
 _HEAD = msgspec.json.Decoder(JournalEntry)
-_FIELDS = {
+_FIELDS: Mapping[str, Any] = {
     "seq": int,
     "kind": str,
     "status": str,
@@ -78,7 +79,7 @@ _FIELDS = {
     "key": str,
     "ordinal": int,
     "ref": int,
-    "hashVersion": int,
+    "hashVersion": (int, float),
     "spanId": str,
     "memoizeOutcome": bool,
 }
@@ -109,15 +110,21 @@ def _decode_loosely(line: bytes) -> JournalEntry:
         is_number = isinstance(wire, (int, float)) and not isinstance(wire, bool)
         seq = int(wire) if is_number and abs(wire) < _LARGEST else -1
         return JournalEntry(seq=seq, line=line)
-    known = {
-        name: wire[name]
-        for name, kind in _FIELDS.items()
-        if isinstance(wire.get(name), kind) and (kind is bool or not isinstance(wire.get(name), bool))
-    }
-    if "hashVersion" not in known and isinstance(wire.get("v"), int):
-        known["hashVersion"] = wire["v"]
+    told = {name: _whole(wire[name]) for name in _FIELDS if name in wire}
+    known = {name: value for name, value in told.items() if _is_of(value, _FIELDS[name])}
+    if "hashVersion" not in known and _is_of(legacy := _whole(wire.get("v")), _FIELDS["hashVersion"]):
+        known["hashVersion"] = legacy
     head = msgspec.convert(known, JournalEntry)
     return msgspec.structs.replace(head, line=line)
+
+
+def _whole(value: Any) -> Any:
+    """Return a number without a fraction as an integer: JSON does not tell 1.0 from 1."""
+    return int(value) if type(value) is float and value.is_integer() and abs(value) < _LARGEST else value
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def as_entries(journal: Iterable[JournalEntry | Mapping[str, Any]]) -> list[JournalEntry]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rulvar.contracts.ports.observer import CallSite
+from rulvar.kernel.keys import CURRENT_HASH_VERSION
 from rulvar.kernel.matching import Operation
 from rulvar.runtime.limits import UsageLimits
 
@@ -78,6 +79,7 @@ class Opened(msgspec.Struct, eq=False):
         is_invalidated: whether what the journal tells of it must not be kept.
         name: what its author called it, for people who watch the run.
         began_ms: when this segment began with it.
+        hash_version: of its first entry, and so of the one that ends it.
     """
 
     seq: int
@@ -91,6 +93,7 @@ class Opened(msgspec.Struct, eq=False):
     is_invalidated: bool = False
     name: str = ""
     began_ms: int = 0
+    hash_version: int | float = CURRENT_HASH_VERSION
 
     @property
     def root(self) -> int:

@@ -36,7 +36,7 @@ def check_journal(run_id: str, entries: Sequence[JournalEntry]) -> None:
     before = -1
     seqs: frozenset[int] | None = None
     for place, entry in enumerate(entries, 1):
-        if not _LOW <= entry.hash_version <= _HIGH:
+        if entry.hash_version not in SUPPORTED_HASH_VERSIONS:
             _refuse_version(run_id, entry)
         if entry.kind in _POINTING:
             seqs = frozenset(item.seq for item in entries) if seqs is None else seqs

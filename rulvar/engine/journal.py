@@ -168,7 +168,7 @@ def _entry(seq: int, wire: dict[str, Any]) -> JournalEntry:
         wire["key"],
         wire["ordinal"],
         wire.get("ref"),
-        2,
+        full["hashVersion"],
         wire["spanId"],
         wire.get("memoizeOutcome", False),
         line,

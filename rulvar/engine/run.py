@@ -253,6 +253,7 @@ class Run:
         if claim.action == "rerun" and operation is not None and operation.terminal is None:
             at, started = operation.first, str(operation.first.to_wire().get("startedAt", ""))
             opened = Opened(at.seq, at.scope, at.key, at.ordinal, kind, at.span_id, started)
+            opened.hash_version = at.hash_version
         else:
             ordinal = self.index.next_ordinal(place.scope, key)
             opened = Opened(-1, place.scope, key, ordinal, kind, span, iso_ms(began))
@@ -287,6 +288,7 @@ class Run:
         """Return the terminal entry of an operation."""
         self.opened.pop(opened.span, None)
         return {
+            "hashVersion": opened.hash_version,
             "ref": opened.seq,
             "scope": opened.scope,
             "key": opened.key,
@@ -385,14 +387,13 @@ class Run:
 
     def preview(self) -> Preview:
         """Return the segment's accounting."""
-        counts, index = self.accounting, self.index
-        orphans = index.orphans(counts.served_scopes)
-        given_up = index.abandoned_orphans(counts.served_scopes)
+        counts = self.accounting
+        orphans, given_up = self.index.orphans(counts.served_scopes)
         return Preview(
             hits=counts.hits,
             misses=counts.misses,
             reruns=counts.reruns,
             skipped=counts.skipped + len(given_up),
             orphaned=tuple(operation.first.seq for operation in orphans),
-            invalid_resolutions=(*index.closings.refused, *counts.invalid_resolutions),
+            invalid_resolutions=(*self.index.closings.refused, *counts.invalid_resolutions),
         )

@@ -115,8 +115,8 @@ class JournalIndex:
         """
         queue = self._queues.get((scope, key))
         if older_key is not None and older_key != key:
-            older = self._queues.get((scope, older_key))
-            if older and (not queue or older[-1].first.seq < queue[-1].first.seq):
+            older = _left(self._queues.get((scope, older_key)))
+            if older and (not _left(queue) or (queue and older[-1].first.seq < queue[-1].first.seq)):
                 queue = older
         return _next(queue)
 
@@ -168,7 +168,7 @@ class JournalIndex:
             return Disposition.REPLAY  # the commonest row of every version's table
         return disposition(
             status,
-            hash_version=entry.hash_version,
+            hash_version=int(operation.first.hash_version),
             memoized=operation.first.memoize_outcome or entry.memoize_outcome,
             run_settled_ok=self.settled_ok,
             error=entry.to_wire().get("error") if status == "error" else None,
@@ -203,16 +203,15 @@ class JournalIndex:
         """Whether an abandon entry covers the operation that began with an entry."""
         return seq in self.closings.covered
 
-    def orphans(self, served_scopes: Iterable[str] = ()) -> list[Operation]:
-        """Return the open operations that no call took and nobody abandoned, in journal order.
+    def orphans(self, served_scopes: Iterable[str] = ()) -> tuple[list[Operation], list[Operation]]:
+        """Return the open operations that no call took, in journal order, and apart those that are abandoned.
 
         A wait that an answer was tried at is none, and neither is what lies in or below the scopes.
         """
-        return [operation for operation in self._left_open(served_scopes) if not self.is_skipped(operation)]
-
-    def abandoned_orphans(self, served_scopes: Iterable[str] = ()) -> list[Operation]:
-        """Return what would be orphaned, had nobody abandoned it."""
-        return [operation for operation in self._left_open(served_scopes) if self.is_skipped(operation)]
+        orphans: tuple[list[Operation], list[Operation]] = ([], [])
+        for operation in self._left_open(served_scopes):
+            orphans[self.is_skipped(operation)].append(operation)
+        return orphans
 
     def _left_open(self, served_scopes: Iterable[str]) -> Iterator[Operation]:
         served = frozenset(served_scopes)
@@ -354,13 +353,20 @@ class JournalIndex:
 
 
 def _next(queue: list[Operation] | None) -> Operation | None:
-    """Take the operation that comes next; one may have been taken by another way."""
-    while queue:
-        operation = queue.pop()
-        if not operation.consumed:
-            operation.consumed = True
-            return operation
-    return None
+    """Take the operation that comes next."""
+    if not _left(queue):
+        return None
+    assert queue is not None
+    operation = queue.pop()
+    operation.consumed = True
+    return operation
+
+
+def _left(queue: list[Operation] | None) -> list[Operation] | None:
+    """Drop from the end of a queue what has been taken by another way."""
+    while queue and queue[-1].consumed:
+        queue.pop()
+    return queue
 
 
 def scope_below(operation: Operation) -> str | None:

@@ -151,7 +151,7 @@ def _divergence(
 def _single_change(operation: Operation, identity: Mapping[str, Any]) -> Difference | None:
     """Return the one change that turns the live call into the recorded one, if there is one."""
     for changed, difference in _changes(operation, identity):
-        if content_key(changed, operation.first.hash_version) == operation.first.key:
+        if content_key(changed, int(operation.first.hash_version)) == operation.first.key:
             return difference
     return None
 

@@ -78,7 +78,7 @@ async def _journal_wait(
     if prompt is not None:
         value["prompt"] = prompt
     if contract is not None:
-        value["schema"] = contract.json
+        value["schema"] = contract.canonical
     entry = await suspend_entry(run, place, "external", place.scope, hashed, value)
     _announce(run, entry.seq, key)
     return entry

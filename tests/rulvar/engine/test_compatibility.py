@@ -108,3 +108,10 @@ async def test_entries_out_of_order_are_refused(tmp_path: Path, change: Any) -> 
 async def test_what_is_only_unknown_or_not_needed_passes(tmp_path: Path, change: Any) -> None:
     outcome, calls, _ = await resumed(tmp_path, change)
     assert (outcome.status, outcome.value, calls) == ("ok", ["x", 2], 0)
+
+
+@pytest.mark.parametrize(("version", "code"), [(1.5, "HASH_VERSION_TOO_OLD"), (2.5, "HASH_VERSION_TOO_NEW")])
+async def test_a_version_between_two_is_none_of_them(tmp_path: Path, version: float, code: str) -> None:
+    error, calls, _ = await resumed(tmp_path, with_field("hashVersion", version, at=0))
+    assert isinstance(error, JournalCompatibilityError)
+    assert (error.data["subCode"], error.data["entryHashVersion"], calls) == (code, version, 0)

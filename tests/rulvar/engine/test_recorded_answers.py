@@ -174,3 +174,26 @@ async def test_a_scope_waits_for_a_key_once() -> None:
         assert [*sorted(value[:2]), value[2]] == [1, 2, 3]
         assert "the workflow body has waited for this key before" in value[3]
         assert (await engine.resume("r", asking).result()).value == value
+
+
+async def test_the_schema_of_a_wait_is_recorded_in_its_canonical_form() -> None:
+    schema = {
+        "title": "Answer",
+        "$defs": {"N": {"type": "integer", "description": "a number"}},
+        "type": "object",
+        "properties": {"n": {"$ref": "#/$defs/N"}},
+    }
+
+    @workflow(name="asking")
+    async def asking(ctx: Ctx, args: Any) -> Any:
+        return await ctx.await_external("gate", schema=schema)
+
+    store = InMemoryStore()
+    async with Engine(journal=store) as engine:
+        handle = engine.run(asking, run_id="r")
+        outcome = await handle.result()
+        plain = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        assert (await store.load("r"))[0].value == {"key": "gate", "schema": plain}
+        assert outcome.pending[0].schema == plain
+        await handle.resolve_external("gate", {"n": 1})
+        assert (await engine.resume("r", asking).result()).value == {"n": 1}

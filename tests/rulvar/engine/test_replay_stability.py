@@ -304,3 +304,22 @@ async def test_a_dry_run_that_is_answered_while_it_moves_writes_nothing() -> Non
             await dry.resolve_external("gate", 1)
         assert (await dry.result()).status == "suspended"
         assert [entry.line for entry in await engine.store.load("r")] == before
+
+
+async def test_a_call_of_version_1_that_dangled_ends_in_version_1() -> None:
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        return [await ctx.step("one", lambda: 1), await ctx.step("two", lambda: 2)]
+
+    async with Engine() as engine:
+        await engine.run(flow, run_id="r").result()
+        (begun, *_) = await engine.store.load("r")
+    store = InMemoryStore()
+    store.append_now("r", [decode_entry(encode_json({**begun.to_wire(), "hashVersion": 1}))])
+    async with Engine(journal=store) as engine:
+        handle = engine.resume("r", flow)
+        assert (await handle.result()).value == [1, 2]
+        assert ((await handle.preview()).reruns, (await handle.preview()).misses) == (1, 1)
+    _, ended, other, *_ = await store.load("r")
+    assert (ended.ref, ended.hash_version, ended.to_wire()["hashVersion"]) == (begun.seq, 1, 1)
+    assert (other.hash_version, next(iter(other.to_wire()))) == (2, "hashVersion")

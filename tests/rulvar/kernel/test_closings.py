@@ -57,7 +57,7 @@ def test_an_answer_that_fits_not_leaves_the_wait_open_and_not_orphaned() -> None
     journal.answer(wait, "yes")
     index = journal.index()
     assert index.operations[wait].is_open
-    assert index.orphans() == []
+    assert index.orphans() == ([], [])
 
 
 def test_a_schema_that_nobody_can_use_refuses_nothing() -> None:
@@ -147,8 +147,9 @@ def test_what_is_left_open_below_an_abandoned_call_is_no_orphan() -> None:
     other = journal.add("step", "running")
     journal.abandon(agent)
     index = journal.index()
-    assert [item.first.seq for item in index.orphans()] == [other]
-    assert [item.first.seq for item in index.abandoned_orphans()] == [agent, *inside]
+    orphans, abandoned = index.orphans()
+    assert [item.first.seq for item in orphans] == [other]
+    assert [item.first.seq for item in abandoned] == [agent, *inside]
 
 
 def test_of_two_ends_of_a_call_the_last_one_counts() -> None:
@@ -166,3 +167,20 @@ def test_a_call_of_version_1_is_found_in_any_scope() -> None:
     found = journal.index().take_anywhere("new", "old")
     assert found is not None
     assert found.first.seq == agent
+
+
+def test_what_was_taken_from_another_scope_hides_no_later_call_of_either_version() -> None:
+    journal = Journal()
+    old = journal.add("agent", "running", key="old", hashVersion=1)
+    journal.add("agent", "ok", ref=old, key="old", hashVersion=1)
+    new = journal.add("agent", "running", key="new")
+    journal.add("agent", "ok", ref=new, key="new")
+    index = journal.index()
+    assert [index.take_anywhere("new", "old"), index.take("", "new", "old")] == [
+        index.operations[new],
+        index.operations[old],
+    ]
+    index = journal.index()
+    first, second = index.take("", "new", "old"), index.take("", "new", "old")
+    assert [first, second] == [index.operations[old], index.operations[new]]
+    assert index.take("", "new", "old") is None
