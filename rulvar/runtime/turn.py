@@ -25,6 +25,7 @@ from rulvar.contracts.stream import (
 )
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import BudgetExhaustedError, RulvarError
+from rulvar.runtime.told_usage import impossible_usage, repaired_update, repaired_usage
 
 __all__ = ["Turn", "take_turn"]
 
@@ -45,6 +46,7 @@ class Turn:
     finish: Finish | None = None
     error: WireError | None = None
     failure: BaseException | None = None
+    broken_counts: list[str] = field(default_factory=list)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -97,6 +99,8 @@ async def take_turn(
                     raise _Unaffordable
         if turn.finish is None and turn.error is None and not signal.is_set():
             turn.error = _violation("the stream ended without a terminal event")
+        if turn.broken_counts and turn.error is None:
+            turn.error = impossible_usage(adapter.id, turn.broken_counts)
         _drop_bottomless(turn)
     except _Unaffordable:
         await _close(stream)
@@ -225,7 +229,8 @@ def _read_event(event: ChatEvent, turn: Turn, text: list[str], names: dict[str, 
         text.append(event.text)
     elif isinstance(event, Finish):
         turn.finish = event
-        turn.usage = event.usage
+        turn.usage, broken = repaired_usage(event.usage)
+        turn.broken_counts += broken
         turn.usage_is_exact = True
         _keep_raw_blocks(event, turn)
     elif isinstance(event, ToolCallStart):
@@ -235,7 +240,9 @@ def _read_event(event: ChatEvent, turn: Turn, text: list[str], names: dict[str, 
     elif isinstance(event, StreamError):
         turn.error = event.error
     elif isinstance(event, UsageUpdate):
-        turn.usage = _update(turn.usage, event.usage)
+        seen, broken = repaired_update(event.usage)
+        turn.broken_counts += broken
+        turn.usage = _update(turn.usage, seen)
 
 
 def _keep_raw_blocks(event: Finish, turn: Turn) -> None:
