@@ -37,11 +37,11 @@ def repaired_update(seen: PartialUsage) -> tuple[PartialUsage, list[str]]:
     return PartialUsage.from_wire({**told, **repaired}), broken
 
 
-def impossible_usage(adapter_id: str, broken: list[str]) -> WireError:
+def impossible_usage(broken: list[str]) -> WireError:
     """Return the error of a call whose adapter told a usage that cannot be."""
     return WireError(
         code="agent",
-        message=f"adapter {adapter_id!r} told a usage that cannot be: {', '.join(broken)}",
+        message=f"the adapter told a usage that cannot be: {', '.join(broken)}",
         retryable=False,
         data={"kind": "terminal", "reason": "invalid_response"},
     )

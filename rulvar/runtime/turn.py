@@ -43,10 +43,10 @@ class Turn:
     raw: list[ProviderRawPart] = field(default_factory=list)
     usage: Usage = ZERO_USAGE
     usage_is_exact: bool = False
+    broken_counts: list[str] = field(default_factory=list)
     finish: Finish | None = None
     error: WireError | None = None
     failure: BaseException | None = None
-    broken_counts: list[str] = field(default_factory=list)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -99,8 +99,6 @@ async def take_turn(
                     raise _Unaffordable
         if turn.finish is None and turn.error is None and not signal.is_set():
             turn.error = _violation("the stream ended without a terminal event")
-        if turn.broken_counts and turn.error is None:
-            turn.error = impossible_usage(adapter.id, turn.broken_counts)
         _drop_bottomless(turn)
     except _Unaffordable:
         await _close(stream)
@@ -230,7 +228,8 @@ def _read_event(event: ChatEvent, turn: Turn, text: list[str], names: dict[str, 
     elif isinstance(event, Finish):
         turn.finish = event
         turn.usage, broken = repaired_usage(event.usage)
-        turn.broken_counts += broken
+        if broken := turn.broken_counts + broken:
+            turn.error = impossible_usage(broken)
         turn.usage_is_exact = True
         _keep_raw_blocks(event, turn)
     elif isinstance(event, ToolCallStart):
