@@ -16,6 +16,7 @@ from rulvar.adapters.sdk import SdkClients, sdk_fault
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import ChatRequest, ToolContract
 from rulvar.contracts.stream import ChatEvent, WireError
+from rulvar.errors import ConfigError
 
 __all__ = ["ADDITIVE", "SUBSETS", "SdkAdapter"]
 
@@ -68,6 +69,8 @@ class SdkAdapter(ABC):
             "timeout": timeout_s,
             "default_headers": None if headers is None else dict(headers),
         }
+        if client is not None:
+            _refuse_beside_client({**options, "transport": transport})
         self._clients = SdkClients(sdk, make, options, transport, client)
 
     @abstractmethod
@@ -137,3 +140,19 @@ class SdkAdapter(ABC):
 
     def _fault(self, error: BaseException) -> WireError | None:
         return sdk_fault(error, self._clients.secrets())
+
+
+def _refuse_beside_client(options: Mapping[str, Any]) -> None:
+    """Check that nothing is given that a ready client would not heed.
+
+    Raises:
+        ConfigError: something is; names it.
+    """
+    words = {"timeout": "timeout_s", "default_headers": "headers"}
+    beside = [words.get(name, name) for name, value in options.items() if value is not None]
+    if beside:
+        raise ConfigError(
+            f"client: a ready client is used as it is, and {' and '.join(f'{name}=' for name in beside)} would not "
+            "reach it: set that on the client, or leave the client out",
+            data={"field": beside[0]},
+        )

@@ -40,10 +40,11 @@ def is_strict_compatible(schema: Any) -> bool:
     is_object = schema.get("type") == "object" or "properties" in schema or "additionalProperties" in schema
     if is_object:
         names = set(properties) if isinstance(properties, Mapping) else set()
-        required = schema["required"] if isinstance(schema.get("required"), list) else None
+        required = schema.get("required")
+        listed = required if isinstance(required, list) else ()
         if schema.get("additionalProperties") is not False:
             return False
-        if not names <= {name for name in required or () if isinstance(name, str)}:
+        if not names <= {name for name in listed if isinstance(name, str)}:
             return False
     below: list[Any] = list(properties.values()) if isinstance(properties, Mapping) else []
     below.extend(schema[name] for name in ("items", "contains") if name in schema)

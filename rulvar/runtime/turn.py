@@ -25,6 +25,7 @@ from rulvar.contracts.stream import (
 )
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import BudgetExhaustedError, RulvarError
+from rulvar.runtime.told_usage import impossible_usage, repaired_update, repaired_usage
 
 __all__ = ["Turn", "take_turn"]
 
@@ -42,6 +43,7 @@ class Turn:
     raw: list[ProviderRawPart] = field(default_factory=list)
     usage: Usage = ZERO_USAGE
     usage_is_exact: bool = False
+    broken_counts: list[str] = field(default_factory=list)
     finish: Finish | None = None
     error: WireError | None = None
     failure: BaseException | None = None
@@ -216,7 +218,9 @@ def _read_event(event: ChatEvent, turn: Turn, text: list[str], names: dict[str, 
         text.append(event.text)
     elif isinstance(event, Finish):
         turn.finish = event
-        turn.usage = event.usage
+        turn.usage, broken = repaired_usage(event.usage)
+        if broken := turn.broken_counts + broken:
+            turn.error = impossible_usage(broken)
         turn.usage_is_exact = True
         turn.metadata = event.provider_metadata
     elif isinstance(event, ToolCallStart):
@@ -227,7 +231,9 @@ def _read_event(event: ChatEvent, turn: Turn, text: list[str], names: dict[str, 
         turn.error = event.error
         turn.metadata = event.provider_metadata
     elif isinstance(event, UsageUpdate):
-        turn.usage = _update(turn.usage, event.usage)
+        seen, broken = repaired_update(event.usage)
+        turn.broken_counts += broken
+        turn.usage = _update(turn.usage, seen)
 
 
 def _keep_metadata(turn: Turn, adapter: Adapter) -> None:

@@ -11,6 +11,7 @@ from rulvar.adapters.anthropic.encode import FAMILY, encode_request
 from rulvar.adapters.catalogue import KnownModels, anthropic_facts, has_price
 from rulvar.adapters.identity import check_base_url
 from rulvar.adapters.images import PDF
+from rulvar.adapters.namespace import own_options
 from rulvar.adapters.sdk_adapter import ADDITIVE, SdkAdapter
 from rulvar.contracts.capabilities import ModelCaps, ModelPricing
 from rulvar.contracts.messages import ChatRequest
@@ -40,8 +41,8 @@ class AnthropicAdapter(SdkAdapter):
         transport: an async httpx transport that carries every request; for tests and proxies.
         client: a ready ``AsyncAnthropic`` to use instead of all of the above.
 
-    Request options in ``provider_options={"anthropic": {...}}``: temperature, top_p, top_k, thinking,
-    thinkingDisplay, task_budget, pauseTurnMaxContinuations.
+    Request options in ``provider_options={"anthropic": {...}}``, or under the adapter's own id: temperature,
+    top_p, top_k, thinking, thinkingDisplay, task_budget, pauseTurnMaxContinuations.
 
     Raises:
         ConfigError: an option is wrong, or the extra ``anthropic`` is not installed.
@@ -91,7 +92,7 @@ class AnthropicAdapter(SdkAdapter):
 
     def encode(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body that a request is sent with."""
-        return encode_request(request, self._ids, self.facts(request.model))
+        return encode_request(request, self._ids, self.facts(request.model), self._options(request))
 
     def decoder(self, request: ChatRequest) -> MessagesDecoder:
         """Return what reads the answer to a request, with its continuations after a pause.
@@ -99,7 +100,9 @@ class AnthropicAdapter(SdkAdapter):
         Raises:
             ConfigError: how often it may be continued is no count.
         """
-        return MessagesDecoder(self._ids, _pauses(request), priced=has_price(self.caps(request.model)))
+        return MessagesDecoder(
+            self._ids, _pauses(self._options(request)), priced=has_price(self.caps(request.model))
+        )
 
     def send(self, client: Any, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
         """Send a body."""
@@ -126,6 +129,9 @@ class AnthropicAdapter(SdkAdapter):
         )
         return int(counted.input_tokens)
 
+    def _options(self, request: ChatRequest) -> Mapping[str, Any]:
+        return own_options(request, self.id, FAMILY)
+
     def _headers(self, client: Any) -> dict[str, Any]:
         """Return the version of the API, and the key as that version takes it."""
         if not self._is_plain:
@@ -136,9 +142,8 @@ class AnthropicAdapter(SdkAdapter):
         return {"anthropic-version": _VERSION, "X-Api-Key": key, "Authorization": self._clients.omitted()}
 
 
-def _pauses(request: ChatRequest) -> int:
+def _pauses(options: Mapping[str, Any]) -> int:
     """Return how often an answer may be continued: every continuation is a paid request."""
-    options = (request.provider_options or {}).get(FAMILY) or {}
     pauses = options.get("pauseTurnMaxContinuations")
     if pauses is None:
         return DEFAULT_PAUSES

@@ -204,7 +204,8 @@ class MessagesDecoder:
         for name in ("stop_reason", "stop_sequence", "stop_details"):
             if delta.get(name) is not None:
                 self._stop[name] = delta[name]
-        self._raw_usage.update({name: value for name, value in usage.items() if value is not None})
+        told = {n: v for n, v in usage.items() if is_number(usage, n) or isinstance(v, Mapping)}
+        self._raw_usage.update(told)
         return ()
 
     def _message_stop(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:

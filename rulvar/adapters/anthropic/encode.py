@@ -42,13 +42,17 @@ _SCHEMAS = frozenset(
 )  # fmt: skip
 
 
-def encode_request(request: ChatRequest, ids: CallIds, facts: ModelFacts) -> dict[str, Any]:
+def encode_request(
+    request: ChatRequest, ids: CallIds, facts: ModelFacts, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the body of a streaming request.
+
+    Args:
+        options: the adapter's own among the request's options.
 
     Raises:
         ConfigError: a part that cannot be sent.
     """
-    options: Mapping[str, Any] = (request.provider_options or {}).get(FAMILY) or {}
     system = [
         {"type": "text", "text": part.text}
         for message in request.messages

@@ -47,8 +47,9 @@ class CompatibleAdapter(SdkAdapter):
             sdk="openai",
             make=lambda sdk: sdk.AsyncOpenAI,
             id_prefix="call_",
-            api_key=api_key or NO_KEY,  # the SDK wants one even where the endpoint wants none
-            base_url=base_url,
+            # the SDK wants a key even where the endpoint wants none; a ready client has its own address
+            api_key=api_key or (NO_KEY if client is None else None),
+            base_url=base_url if client is None else None,
             client=client,
             **options,
         )

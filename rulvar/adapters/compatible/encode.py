@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from rulvar.adapters.call_ids import CallIds
 from rulvar.adapters.images import PDF, data_address
 from rulvar.adapters.json_text import arguments_text, result_text
+from rulvar.adapters.namespace import own_options
 from rulvar.adapters.openai.encode import system_text
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.messages import (
@@ -35,7 +36,7 @@ def encode_request(request: ChatRequest, ids: CallIds, caps: ModelCaps, namespac
     Raises:
         ConfigError: a part that cannot be sent.
     """
-    options: Mapping[str, Any] = (request.provider_options or {}).get(namespace) or {}
+    options = own_options(request, namespace)
     body: dict[str, Any] = {
         "model": request.model,
         "messages": [item for message in request.messages for item in _messages(message, ids)],

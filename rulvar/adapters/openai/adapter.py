@@ -9,6 +9,7 @@ from typing import Any
 from rulvar.adapters.catalogue import KnownModels, has_price, openai_facts
 from rulvar.adapters.identity import check_base_url
 from rulvar.adapters.images import PDF
+from rulvar.adapters.namespace import own_options
 from rulvar.adapters.openai.decode import ResponsesDecoder
 from rulvar.adapters.openai.encode import FAMILY, encode_request, is_downmapped
 from rulvar.adapters.sdk_adapter import SUBSETS, SdkAdapter
@@ -34,7 +35,8 @@ class OpenAIAdapter(SdkAdapter):
         transport: an async httpx transport that carries every request; for tests and proxies.
         client: a ready ``AsyncOpenAI`` to use instead of all of the above.
 
-    Request options in ``provider_options={"openai": {...}}``: temperature, top_p, verbosity, reasoningEffort.
+    Request options in ``provider_options={"openai": {...}}``, or under the adapter's own id: temperature,
+    top_p, verbosity, reasoningEffort.
 
     Raises:
         ConfigError: an option is wrong, or the extra ``openai`` is not installed.
@@ -82,14 +84,13 @@ class OpenAIAdapter(SdkAdapter):
 
     def encode(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body that a request is sent with."""
-        return encode_request(request, self._ids, self.facts(request.model))
+        return encode_request(request, self._ids, self.facts(request.model), self._options(request))
 
     def decoder(self, request: ChatRequest) -> ResponsesDecoder:
         """Return what reads the answer to a request."""
         facts = self.facts(request.model)
-        return ResponsesDecoder(
-            self._ids, downmapped=is_downmapped(request, facts), priced=has_price(facts.caps)
-        )
+        downmapped = is_downmapped(request, facts, self._options(request))
+        return ResponsesDecoder(self._ids, downmapped=downmapped, priced=has_price(facts.caps))
 
     def send(self, client: Any, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
         """Send a body; it goes whole through ``extra_body``."""
@@ -97,3 +98,6 @@ class OpenAIAdapter(SdkAdapter):
             model=body["model"], input=[], stream=True, extra_body=dict(body)
         )
         return sent
+
+    def _options(self, request: ChatRequest) -> Mapping[str, Any]:
+        return own_options(request, self.id, FAMILY)

@@ -133,7 +133,7 @@ class ResponsesDecoder:
         yield ToolCallStart(id=opened.id, name=_text(item["name"]))
 
     def _arguments_delta(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        opened, text = self._call_of(event), _text(event["delta"])
+        opened, text = self._call_of(event), _text(event.get("delta"))
         if opened is not None:
             opened.arguments += text
             yield ToolCallDelta(id=opened.id, args_text_delta=text)
@@ -151,20 +151,20 @@ class ResponsesDecoder:
         return next((self._calls[key] for key in _keys(event) if key in self._calls), None)
 
     def _text_delta(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        yield TextDelta(text=_text(event["delta"]))
+        yield TextDelta(text=_text(event.get("delta")))
 
     def _reasoning_delta(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        yield ReasoningDelta(text=_text(event["delta"]))
+        yield ReasoningDelta(text=_text(event.get("delta")))
 
     def _completed(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        response = event["response"]
+        response = event.get("response") or {}
         usage = decode_usage(response.get("usage"), priced=self._priced)
         yield UsageUpdate(usage=PartialUsage.from_wire(usage.to_wire()))
         finish = _incomplete(response) if event["type"] == "response.incomplete" else _complete(response)
         yield Finish(finish=finish, usage=usage, provider_metadata={FAMILY: self._metadata(response)})
 
     def _failed(self, event: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        response = event["response"]
+        response = event.get("response") or {}
         if isinstance(response.get("usage"), Mapping):  # a failed answer may have been paid for
             usage = decode_usage(response["usage"], priced=False)
             yield UsageUpdate(usage=PartialUsage.from_wire(usage.to_wire()))
@@ -234,6 +234,9 @@ def _keys(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
+    """Return a text; one that is left out is empty."""
+    if value is None:
+        return ""
     if not isinstance(value, str):
         raise TypeError("expected text")
     return value

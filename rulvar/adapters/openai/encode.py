@@ -33,13 +33,17 @@ _SAMPLING = ("temperature", "top_p")
 _SERVER_STATE = ("previous_response_id", "previousResponseId", "conversation")
 
 
-def encode_request(request: ChatRequest, ids: CallIds, facts: ModelFacts) -> dict[str, Any]:
+def encode_request(
+    request: ChatRequest, ids: CallIds, facts: ModelFacts, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the body of a streaming request.
+
+    Args:
+        options: the adapter's own among the request's options.
 
     Raises:
         ConfigError: an option that keeps state on the provider's side, or a part that cannot be sent.
     """
-    options: Mapping[str, Any] = (request.provider_options or {}).get(FAMILY) or {}
     for name in _SERVER_STATE:
         if options.get(name) is not None:
             raise ConfigError(
@@ -81,9 +85,8 @@ def encode_request(request: ChatRequest, ids: CallIds, facts: ModelFacts) -> dic
     return body
 
 
-def is_downmapped(request: ChatRequest, facts: ModelFacts) -> bool:
+def is_downmapped(request: ChatRequest, facts: ModelFacts, options: Mapping[str, Any]) -> bool:
     """Whether the effort ``max`` is sent as ``xhigh``, the highest that the model takes."""
-    options: Mapping[str, Any] = (request.provider_options or {}).get(FAMILY) or {}
     own = isinstance(options.get("reasoningEffort"), str)
     return request.effort == "max" and not facts.max_effort and not own
 
@@ -172,4 +175,4 @@ def _effort(request: ChatRequest, options: Mapping[str, Any], facts: ModelFacts)
     own = options.get("reasoningEffort")
     if isinstance(own, str):
         return own
-    return "xhigh" if is_downmapped(request, facts) else request.effort
+    return "xhigh" if is_downmapped(request, facts, options) else request.effort

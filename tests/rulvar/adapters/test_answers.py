@@ -122,6 +122,11 @@ async def test_counts_that_grow_during_the_answer_are_the_last_ones() -> None:
     assert events[-1]["usage"]["cacheReadTokens"] == 100
 
 
+async def test_a_count_in_the_middle_that_is_no_number_leaves_the_one_before() -> None:
+    events, _ = await answered(ANTHROPIC, piece("end_turn", "x", output_tokens="x", input_tokens=True))  # type: ignore[arg-type]
+    assert (events[-1]["usage"]["inputTokens"], events[-1]["usage"]["outputTokens"]) == (10, 1)
+
+
 async def test_a_refusal_says_what_the_provider_says_of_it() -> None:
     refused = piece("refusal", "no")
     refused[-2]["delta"]["stop_details"] = {

@@ -306,3 +306,23 @@ def test_a_schema_that_requires_what_is_no_name_is_not_strict(provider: Provider
     tools = (ToolContract(name="t", description="d", parameters=odd),)
     (tool,) = provider.adapter().build_request(ask(provider.model, tools=tools))["tools"]
     assert not tool.get("function", tool).get("strict")
+
+
+@pytest.mark.parametrize(("make", "family"), [(AnthropicAdapter, "anthropic"), (OpenAIAdapter, "openai")])
+def test_an_adapter_of_another_id_reads_the_options_under_its_id_before_those_of_its_family(
+    make: Any, family: str
+) -> None:
+    adapter = make(api_key="k", id="eu")
+    both = {"eu": {"temperature": 0.1}, family: {"temperature": 0.9}, "us": {"temperature": 1}}
+    assert adapter.build_request(ask("m", provider_options=both))["temperature"] == 0.1
+    shared = {family: {"temperature": 0.9}}
+    assert adapter.build_request(ask("m", provider_options=shared))["temperature"] == 0.9
+    assert "temperature" not in adapter.build_request(ask("m", provider_options={"us": {"temperature": 1}}))
+
+
+@every
+def test_options_that_are_no_object_are_refused(provider: Provider) -> None:
+    adapter = provider.adapter()
+    with pytest.raises(ConfigError, match=f"providerOptions.{adapter.id}"):
+        adapter.build_request(ask(provider.model, provider_options={adapter.id: "hot"}))
+    adapter.build_request(ask(provider.model, provider_options={adapter.id: None, "other": 7}))

@@ -15,6 +15,7 @@ from providers import PROVIDERS, Provider
 from rulvar import ChatRequest, Engine, Msg, workflow
 from rulvar.adapters import sdk
 from rulvar.adapters.anthropic import AnthropicAdapter
+from rulvar.adapters.compatible import openai_compatible
 from rulvar.adapters.openai import OpenAIAdapter
 from rulvar.errors import ConfigError
 
@@ -163,3 +164,28 @@ async def test_text_that_no_provider_takes_is_a_clear_error() -> None:
         async for _ in adapter.stream(request):
             pass
     await adapter.aclose()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("api_key", "k"),
+        ("base_url", "http://x.test"),
+        ("timeout_s", 3),
+        ("headers", {"a": "b"}),
+        ("transport", 1),
+    ],
+)
+@pytest.mark.parametrize("make", [AnthropicAdapter, OpenAIAdapter])
+def test_what_a_ready_client_would_not_heed_is_refused_beside_it(make: Any, option: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"client: .* {option}="):
+        make(client=object(), **{option: value})
+
+
+def test_an_endpoint_with_a_ready_client_takes_the_clients_address() -> None:
+    import openai
+
+    client = openai.AsyncOpenAI(api_key="k", base_url="http://mine.test/v1")
+    assert openai_compatible("local", "http://x.test/v1", client=client).id == "local"
+    with pytest.raises(ConfigError, match="api_key="):
+        openai_compatible("local", "http://x.test/v1", api_key="k", client=client)
