@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart
 from rulvar.contracts.stream import WireError
 from rulvar.contracts.usage import ZERO_USAGE, Usage
@@ -29,12 +33,16 @@ from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import decide
 from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, unknown_tool
 from rulvar.tools.permissions import Decision, ToolRequest, read_only
-from rulvar.tools.tool import Tool
+from rulvar.tools.recovery import read_again
+from rulvar.tools.tool import ModelRetry, Tool
 
 if TYPE_CHECKING:
     from rulvar.engine.primitives.agent_plan import AgentPlan
 
 __all__ = ["AgentHost", "load_checkpoint", "take_up"]
+
+MAX_RETRIES = 2
+"""How often in a row a tool may send the model back before the model is told that it is enough."""
 
 
 def _ended_by(fault: RulvarError | None) -> LoopEnd | None:
@@ -64,6 +72,7 @@ class AgentHost:
         self.checkpoint_ref: str | None = None
         self._conduct: Conduct | None = plan.options.conduct
         self._call = ConductedCall(run, place, opened, task, plan.toolset)
+        self._retries: dict[str, int] = {}
         self._permissions = run.engine.permissions
         if plan.identity["isolation"] == "readonly":
             self._permissions = read_only(self._permissions)
@@ -184,15 +193,16 @@ class AgentHost:
         else:
             request = ToolRequest(tool, call.args, run.run_id, self._plan.agent_type)
             decision = await decide(self._permissions, request)
-            problem = argument_problem(tool, call.args)
+            args, problem = self._fitting(tool, call)
             if problem is not None:
                 outcome = problem
-            elif decision.verdict == "ask":
-                outcome = await self._ask(tool, call, state)
             elif decision.verdict == "deny":
                 outcome = denied(tool, decision.reason)
+            elif decision.verdict == "ask" and (refusal := await self._ask(tool, call, state)) is not None:
+                outcome = refusal
             else:
-                outcome = await self._execute(tool, call, state)
+                made = msgspec.structs.replace(call, args=args)
+                outcome = self._counted(call.name, await self._execute(tool, made, state))
         if self._conduct is not None:
             outcome = await self._conduct.tool_ended(self._call, tool, call, outcome)
         state.settled_seq = run.journal.next_seq
@@ -212,12 +222,44 @@ class AgentHost:
         )
         return outcome
 
-    async def _ask(self, tool: Tool, call: ToolCallPart, state: LoopState) -> ToolOutcome:
-        """Ask a human; the run may suspend meanwhile and go on at this very call."""
+    def _fitting(self, tool: Tool, call: ToolCallPart) -> tuple[Any, ToolOutcome | None]:
+        """Return the arguments that a tool is called with, and what to tell the model when they do not fit."""
+        problem = argument_problem(tool, call.args)
+        again = None if problem is None or self._conduct is not None else read_again(call.args)
+        if again is None or argument_problem(tool, again) is not None:
+            return call.args, problem
+        facts = {
+            "level": "warn",
+            "msg": f"the arguments of {tool.name} were no JSON; they were read once more, and fit its schema",
+        }
+        self._run.bus.emit("log", self._opened.span, self._place.span, facts)
+        return again, None
+
+    def _counted(self, name: str, outcome: ToolOutcome) -> ToolOutcome:
+        """Tell a model that asks and asks again when a tool has sent it back often enough."""
+        retry = outcome.exception
+        if not isinstance(retry, ModelRetry):
+            if outcome.status == "ok":
+                self._retries.pop(name, None)
+            return outcome
+        before = self._retries.get(name, 0)
+        self._retries[name] = before + 1
+        told: dict[str, Any] = {"error": retry.message}
+        if retry.data:
+            told["data"] = journal_value(retry.data, f"tool {name}: the data of ModelRetry")
+        if before >= MAX_RETRIES:
+            told["retriesExhausted"] = True
+        return replace(outcome, result=told)
+
+    async def _ask(self, tool: Tool, call: ToolCallPart, state: LoopState) -> ToolOutcome | None:
+        """Ask a human, and return what the model is told when the answer is no.
+
+        The run may suspend meanwhile and go on at this very call.
+        """
         await self.checkpoint(state)
         answer = await wait_approval(self._run, self._place, self._opened, tool, call.args)
         if answer.get("decision") == "allow":
-            return await self._execute(tool, call, state)
+            return None
         reason = answer.get("reason")
         return denied(tool, reason if isinstance(reason, str) else None)
 
