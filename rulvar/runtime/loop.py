@@ -38,6 +38,7 @@ from rulvar.runtime.ends import (
     is_whole,
     limit_reached,
     mismatch,
+    refusal_told,
     refused_or_full,
     said_nothing,
     unpaid,
@@ -136,6 +137,8 @@ class AgentLoop:
         finish = turn.finish
         assert finish is not None
         self.state.messages.append(Msg(role="assistant", parts=turn.parts))
+        if (told := refusal_told(turn)) is not None:
+            self.host.failed(told, will_retry=False)
         if (end := refused_or_full(turn)) is not None:
             return end
         calls = [call for call in turn.tool_calls if call.name != structured.RESULT_TOOL]

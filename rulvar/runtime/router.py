@@ -15,7 +15,7 @@ import msgspec
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.errors import ConfigError
 
-__all__ = ["ROLES", "ModelChoice", "choose_model", "sent_options"]
+__all__ = ["ROLES", "ModelChoice", "choose_model", "scrubbed", "sent_options"]
 
 ROLES = ("orchestrate", "plan", "loop", "finalize", "extract", "summarize", "synthesize")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
@@ -108,6 +108,18 @@ def sent_options(choice: ModelChoice, caps: ModelCaps) -> dict[str, Any]:
         return dict(choice.provider_options)
     kept = {name: value for name, value in own.items() if name not in _SAMPLING}
     return {**choice.provider_options, choice.adapter_id: kept}
+
+
+def scrubbed(choice: ModelChoice, caps: ModelCaps) -> list[str]:
+    """Return what is asked for and not sent, since the model does not take it; each a sentence for people."""
+    notes = []
+    if choice.effort is not None and choice.effort not in caps.reasoning_efforts:
+        notes.append(f"{choice.reference} takes no effort {choice.effort!r}: it is asked without one")
+    own = choice.provider_options.get(choice.adapter_id)
+    names = [name for name in _SAMPLING if isinstance(own, Mapping) and name in own]
+    if names and not caps.supports_temperature:
+        notes.append(f"{choice.reference} takes no {', '.join(names)}: it is asked without")
+    return notes
 
 
 def _merged(lower: Mapping[str, Any], higher: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from rulvar.engine.primitives.agent_delivery import (
     deliver_recorded,
     hand_over,
 )
-from rulvar.engine.primitives.agent_host import AgentHost, load_checkpoint, take_up
+from rulvar.engine.primitives.agent_host import AgentHost
 from rulvar.engine.primitives.agent_plan import (
     AgentOptions,
     AgentPlan,
@@ -29,6 +29,7 @@ from rulvar.engine.primitives.agent_plan import (
     plan_agent,
     plan_fallback,
 )
+from rulvar.engine.primitives.agent_resume import load_checkpoint, take_up
 from rulvar.engine.primitives.standing import stand_at_waits
 from rulvar.engine.run import Run
 from rulvar.errors import ReplayStopped, RulvarError
@@ -36,6 +37,7 @@ from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.agent import AgentResult
 from rulvar.runtime.ends import LoopEnd, limit_reached
 from rulvar.runtime.loop import AgentLoop, AgentTask
+from rulvar.runtime.router import scrubbed
 
 __all__ = ["run_agent"]
 
@@ -68,7 +70,13 @@ async def _journal_fallback(run: Run, place: Place, result: AgentResult, trigger
     }
     recorded = run.index.decisions_of("model.fallback", result.call_ref)
     if not run.strict and all(entry.value != decision for entry in recorded):
+        _warn(run, place, f"the call ended with {trigger}: it is made once more with {model}")
         await run.decide(place.scope, "", place.span, decision)
+
+
+def _warn(run: Run, place: Place, text: str) -> None:
+    parent = None if place.span == run.root.span else run.root.span
+    run.bus.emit("log", place.span, parent, {"level": "warn", "msg": text})
 
 
 async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site: CallSite | None) -> Any:
@@ -89,6 +97,8 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
 
 async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> Any:
     task = agent_task(run, plan)
+    for note in scrubbed(plan.choice, task.adapter.caps(plan.choice.model)):
+        _warn(run, place, note)
     if plan.options.conduct is None:
         promise = run.budget.estimate(plan.options.est_cost, plan.profile.est_cost)
         reservation = run.budget.reserve(place, promise)
