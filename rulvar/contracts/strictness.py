@@ -41,9 +41,10 @@ def is_strict_compatible(schema: Any) -> bool:
     if is_object:
         names = set(properties) if isinstance(properties, Mapping) else set()
         required = schema.get("required")
+        listed = required if isinstance(required, list) else ()
         if schema.get("additionalProperties") is not False:
             return False
-        if not names <= set(required if isinstance(required, list) else ()):
+        if not names <= {name for name in listed if isinstance(name, str)}:
             return False
     below: list[Any] = list(properties.values()) if isinstance(properties, Mapping) else []
     below.extend(schema[name] for name in ("items", "contains") if name in schema)
