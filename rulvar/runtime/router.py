@@ -81,14 +81,15 @@ def choose_model(role: str, layers: Iterable[RoutingLayer]) -> ModelChoice:
     options: dict[str, Any] = {}
     for layer in layers:
         effort = effort or layer.effort
-        own: Mapping[str, Any] = {}
+        own: Mapping[str, Any] | None = None
         for named in ((layer.routing or {}).get(role), layer.model):
             if named is not None:
                 choice = _model_choice(named, layer.where)
                 reference = reference or choice.reference
                 effort = effort or choice.effort
-                own = own or choice.provider_options
-        options = _merged(own, options)
+                if own is None and isinstance(named, Mapping):
+                    own = named.get("provider_options")
+        options = _merged(own or {}, options)
     if reference is None:
         raise ConfigError(
             f"no model for role {role!r}: give the call, the profile or the workflow a model, or the engine "

@@ -64,6 +64,8 @@ async def test_of_one_place_the_options_for_the_role_stand_for_those_for_every_r
     request = await asked({"model": OPTIONS, "routing": {"loop": routed}})
     assert request.provider_options["fake"] == {"seed": 9}
     assert (request.model, request.effort) == ("routed", "max")
+    request = await asked({"model": OPTIONS, "routing": {"loop": {**routed, "provider_options": {}}}})
+    assert "fake" not in request.provider_options
 
 
 @pytest.mark.parametrize(
