@@ -174,8 +174,11 @@ def _model_choice(named: Any, where: str) -> ModelChoice:
     reference = named.get("model")
     if not isinstance(reference, str) or not all(reference.partition(":")):
         raise ConfigError(f"{where} model {reference!r}: expected 'adapter:model'", data={"field": "model"})
-    return ModelChoice(
-        reference=reference,
-        effort=named.get("effort"),
-        provider_options=named.get("provider_options") or {},
-    )
+    options = named.get("provider_options")
+    if options is not None and not isinstance(options, Mapping):
+        raise ConfigError(
+            f"{where} model: provider_options: expected a mapping of namespaces to options, got "
+            f"{type(options).__name__}",
+            data={"field": "model.provider_options"},
+        )
+    return ModelChoice(reference=reference, effort=named.get("effort"), provider_options=options or {})
