@@ -18,6 +18,7 @@ __all__ = [
     "is_whole",
     "limit_reached",
     "mismatch",
+    "refusal_told",
     "refused",
     "refused_or_full",
     "said_nothing",
@@ -111,6 +112,15 @@ def fault_error(fault: RulvarError) -> WireError:
 
 def unpaid(error: BudgetExhaustedError) -> WireError:
     return WireError(code="agent", message=error.message, retryable=False, data={"kind": "budget"})
+
+
+def refusal_told(turn: Turn) -> WireError | None:
+    """Return a model's refusal as observers are told of it, with what the provider says; None when it is none."""
+    if turn.finish is None or turn.finish.finish.reason != "refusal":
+        return None
+    refusal = turn.finish.finish.refusal
+    data = {"kind": "terminal", **({} if refusal is None else {"refusal": refusal.to_wire()})}
+    return WireError(code="agent", message=refused(turn).message, retryable=False, data=data)
 
 
 def refused(turn: Turn) -> WireError:

@@ -38,6 +38,7 @@ from rulvar.runtime.ends import (
     is_whole,
     limit_reached,
     mismatch,
+    refusal_told,
     refused_or_full,
     said_nothing,
     unpaid,
@@ -136,6 +137,8 @@ class AgentLoop:
         finish = turn.finish
         assert finish is not None
         self.state.messages.append(Msg(role="assistant", parts=turn.parts))
+        if (told := refusal_told(turn)) is not None:
+            self.host.failed(told, will_retry=False)
         if (end := refused_or_full(turn)) is not None:
             return end
         calls = [call for call in turn.tool_calls if call.name != structured.RESULT_TOOL]
@@ -318,6 +321,12 @@ class AgentLoop:
 
     def _request(self) -> ChatRequest:
         task, choice = self.task, self.task.choice
+        bound, least = task.limits.max_output_tokens_per_turn, self._caps.min_output_tokens_per_turn
+        if bound is not None and least is not None and bound < least:
+            raise ConfigError(
+                f"limits.max_output_tokens_per_turn={bound}: {choice.reference} takes {least} or more",
+                data={"field": "limits.max_output_tokens_per_turn", "value": bound},
+            )
         tools, tool_choice, schema = self._asks()
         effort: Any = choice.effort if choice.effort in self._caps.reasoning_efforts else None
         return ChatRequest(
@@ -328,7 +337,7 @@ class AgentLoop:
             schema=schema,
             effort=effort,
             max_output_tokens=_smaller(
-                task.limits.max_output_tokens_per_turn,
+                bound,
                 self.host.output_bound(self._caps, self.state.messages),
             ),
             cache_hint=cache_hint(self._caps, self.state.messages),

@@ -15,7 +15,7 @@ import msgspec
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.errors import ConfigError
 
-__all__ = ["ROLES", "ModelChoice", "choose_model", "sent_options"]
+__all__ = ["ROLES", "ModelChoice", "choose_model", "scrubbed", "sent_options"]
 
 ROLES = ("orchestrate", "plan", "loop", "finalize", "extract", "summarize", "synthesize")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
@@ -81,14 +81,15 @@ def choose_model(role: str, layers: Iterable[RoutingLayer]) -> ModelChoice:
     options: dict[str, Any] = {}
     for layer in layers:
         effort = effort or layer.effort
-        own: Mapping[str, Any] = {}
+        own: Mapping[str, Any] | None = None
         for named in ((layer.routing or {}).get(role), layer.model):
             if named is not None:
                 choice = _model_choice(named, layer.where)
                 reference = reference or choice.reference
                 effort = effort or choice.effort
-                own = own or choice.provider_options
-        options = _merged(own, options)
+                if own is None and isinstance(named, Mapping):
+                    own = named.get("provider_options")
+        options = _merged(own or {}, options)
     if reference is None:
         raise ConfigError(
             f"no model for role {role!r}: give the call, the profile or the workflow a model, or the engine "
@@ -108,6 +109,18 @@ def sent_options(choice: ModelChoice, caps: ModelCaps) -> dict[str, Any]:
         return dict(choice.provider_options)
     kept = {name: value for name, value in own.items() if name not in _SAMPLING}
     return {**choice.provider_options, choice.adapter_id: kept}
+
+
+def scrubbed(choice: ModelChoice, caps: ModelCaps) -> list[str]:
+    """Return what is asked for and not sent, since the model does not take it; each a sentence for people."""
+    notes = []
+    if choice.effort is not None and choice.effort not in caps.reasoning_efforts:
+        notes.append(f"{choice.reference} takes no effort {choice.effort!r}: it is asked without one")
+    own = choice.provider_options.get(choice.adapter_id)
+    names = [name for name in _SAMPLING if isinstance(own, Mapping) and name in own]
+    if names and not caps.supports_temperature:
+        notes.append(f"{choice.reference} takes no {', '.join(names)}: it is asked without")
+    return notes
 
 
 def _merged(lower: Mapping[str, Any], higher: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,8 +174,11 @@ def _model_choice(named: Any, where: str) -> ModelChoice:
     reference = named.get("model")
     if not isinstance(reference, str) or not all(reference.partition(":")):
         raise ConfigError(f"{where} model {reference!r}: expected 'adapter:model'", data={"field": "model"})
-    return ModelChoice(
-        reference=reference,
-        effort=named.get("effort"),
-        provider_options=named.get("provider_options") or {},
-    )
+    options = named.get("provider_options")
+    if options is not None and not isinstance(options, Mapping):
+        raise ConfigError(
+            f"{where} model: provider_options: expected a mapping of namespaces to options, got "
+            f"{type(options).__name__}",
+            data={"field": "model.provider_options"},
+        )
+    return ModelChoice(reference=reference, effort=named.get("effort"), provider_options=options or {})

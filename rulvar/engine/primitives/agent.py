@@ -15,7 +15,7 @@ from rulvar.engine.calls import Call, Claim, Opened
 from rulvar.engine.control import finished
 from rulvar.engine.primitives.agent_delivery import deliver, deliver_recorded, hand_over
 from rulvar.engine.primitives.agent_events import announce_end, announce_recorded, announce_start
-from rulvar.engine.primitives.agent_host import AgentHost, load_checkpoint, take_up
+from rulvar.engine.primitives.agent_host import AgentHost
 from rulvar.engine.primitives.agent_plan import (
     AgentOptions,
     AgentPlan,
@@ -24,6 +24,7 @@ from rulvar.engine.primitives.agent_plan import (
     plan_agent,
     plan_fallback,
 )
+from rulvar.engine.primitives.agent_resume import load_checkpoint, take_up
 from rulvar.engine.primitives.standing import stand_at_waits
 from rulvar.engine.run import Run
 from rulvar.errors import ReplayStopped, RulvarError
@@ -32,6 +33,7 @@ from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.agent import AgentResult
 from rulvar.runtime.ends import LoopEnd, limit_reached
 from rulvar.runtime.loop import AgentLoop, AgentTask
+from rulvar.runtime.router import scrubbed
 
 __all__ = ["run_agent"]
 
@@ -64,7 +66,13 @@ async def _journal_fallback(run: Run, place: Place, result: AgentResult, trigger
     }
     recorded = run.index.decisions_of("model.fallback", result.call_ref)
     if not run.strict and all(entry.value != decision for entry in recorded):
+        _warn(run, place, f"the call ended with {trigger}: it is made once more with {model}")
         await run.decide(place.scope, "", place.span, decision)
+
+
+def _warn(run: Run, place: Place, text: str) -> None:
+    parent = None if place.span == run.root.span else run.root.span
+    run.bus.emit("log", place.span, parent, {"level": "warn", "msg": text})
 
 
 async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site: CallSite | None) -> Any:
@@ -90,6 +98,8 @@ async def _call(run: Run, place: Place, prompt: str, options: AgentOptions, site
 async def _run_live(run: Run, place: Place, plan: AgentPlan, claim: Claim) -> Any:
     task = agent_task(run, plan)
     budget, is_recorded = run.budget, claim.operation is not None
+    for note in scrubbed(plan.choice, task.adapter.caps(plan.choice.model)):
+        _warn(run, place, note)
     if plan.options.conduct is None:
         if not is_recorded:
             budget.check_spawns()

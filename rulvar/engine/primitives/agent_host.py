@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from rulvar.contracts.capabilities import ModelCaps
-from rulvar.contracts.entries import JournalEntry
+from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart
 from rulvar.contracts.stream import WireError
-from rulvar.contracts.usage import ZERO_USAGE, Usage
+from rulvar.contracts.usage import Usage
 from rulvar.engine.branch import Place
-from rulvar.engine.calls import Claim, Opened
+from rulvar.engine.calls import Opened
 from rulvar.engine.journal import store_error
 from rulvar.engine.primitives.agent_tool import run_agent_tool
 from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.primitives.conduct import Conduct, ConductedCall
 from rulvar.engine.run import Run
-from rulvar.errors import ConfigError, OutcomeUnknownError, ReplayStopped, RulvarError, StoreError
+from rulvar.errors import ReplayStopped, RulvarError, StoreError
 from rulvar.kernel.ledger import Reservation
-from rulvar.kernel.scope import agent_scope
-from rulvar.runtime.checkpoint import LoopState, decode_checkpoint, encode_checkpoint
+from rulvar.runtime.checkpoint import LoopState, encode_checkpoint
 from rulvar.runtime.ends import LoopEnd, fault_error
 from rulvar.runtime.history import dump_wire
 from rulvar.runtime.loop import AgentTask
@@ -29,12 +31,24 @@ from rulvar.runtime.turn import Turn
 from rulvar.tools.gate import decide
 from rulvar.tools.invoke import ToolOutcome, argument_problem, denied, unknown_tool
 from rulvar.tools.permissions import Decision, ToolRequest, read_only
-from rulvar.tools.tool import Tool
+from rulvar.tools.recovery import read_again
+from rulvar.tools.tool import ModelRetry, Tool
 
 if TYPE_CHECKING:
     from rulvar.engine.primitives.agent_plan import AgentPlan
 
-__all__ = ["AgentHost", "load_checkpoint", "take_up"]
+__all__ = ["AgentHost"]
+
+MAX_RETRIES = 2
+"""How often in a row a tool may send the model back before the model is told that it is enough."""
+
+
+_DECIDERS = {"deny": "deny-rule", "ask": "ask-rule", "allow": "allow-rule", "can_use_tool": "canUseTool"}
+
+
+def _told_by(decision: Decision) -> str:
+    """Return the step of the gate as events name it."""
+    return _DECIDERS.get(decision.decided_by, decision.decided_by)
 
 
 def _ended_by(fault: RulvarError | None) -> LoopEnd | None:
@@ -64,6 +78,7 @@ class AgentHost:
         self.checkpoint_ref: str | None = None
         self._conduct: Conduct | None = plan.options.conduct
         self._call = ConductedCall(run, place, opened, task, plan.toolset)
+        self._retries: dict[str, int] = {}
         self._permissions = run.engine.permissions
         if plan.identity["isolation"] == "readonly":
             self._permissions = read_only(self._permissions)
@@ -182,24 +197,27 @@ class AgentHost:
         risk = {"risk": tool.risk} if tool is not None and tool.risk is not None else {}
         run.bus.emit("tool:start", span, self._place.span, {**facts, **risk})
         started = run.clock.now_ms()
+        decision: Decision | None = None
         if tool is None:
-            outcome, decision = unknown_tool(call.name), Decision("deny", "unknown")
+            outcome = unknown_tool(call.name)
         else:
             request = ToolRequest(tool, call.args, run.run_id, self._plan.agent_type)
             decision = await decide(self._permissions, request)
-            problem = argument_problem(tool, call.args)
+            args, problem = self._fitting(tool, call)
             if problem is not None:
                 outcome = problem
-            elif decision.verdict == "ask":
-                outcome = await self._ask(tool, call, state)
             elif decision.verdict == "deny":
                 outcome = denied(tool, decision.reason)
+            elif decision.verdict == "ask" and (refusal := await self._ask(tool, call, state)) is not None:
+                outcome = refusal
             else:
-                outcome = await self._execute(tool, call, state)
+                made = msgspec.structs.replace(call, args=args)
+                outcome = self._counted(call.name, await self._execute(tool, made, state))
         if self._conduct is not None:
             outcome = await self._conduct.tool_ended(self._call, tool, call, outcome)
         state.settled_seq = run.journal.next_seq
         receipt = {} if self._conduct is None else self._call.receipt_facts()
+        gate = {} if decision is None else {"verdict": decision.verdict, "decidedBy": _told_by(decision)}
         run.bus.emit(
             "tool:end",
             span,
@@ -208,19 +226,50 @@ class AgentHost:
                 **facts,
                 "outcome": outcome.status,
                 "durationMs": run.clock.now_ms() - started,
-                "verdict": decision.verdict,
-                "decidedBy": decision.decided_by,
+                **gate,
                 **receipt,
             },
         )
         return outcome
 
-    async def _ask(self, tool: Tool, call: ToolCallPart, state: LoopState) -> ToolOutcome:
-        """Ask a human; the run may suspend meanwhile and go on at this very call."""
+    def _fitting(self, tool: Tool, call: ToolCallPart) -> tuple[Any, ToolOutcome | None]:
+        """Return the arguments that a tool is called with, and what to tell the model when they do not fit."""
+        problem = argument_problem(tool, call.args)
+        again = None if problem is None or self._conduct is not None else read_again(call.args)
+        if again is None or argument_problem(tool, again) is not None:
+            return call.args, problem
+        facts = {
+            "level": "warn",
+            "msg": f"the arguments of {tool.name} were no JSON; they were read once more, and fit its schema",
+        }
+        self._run.bus.emit("log", self._opened.span, self._place.span, facts)
+        return again, None
+
+    def _counted(self, name: str, outcome: ToolOutcome) -> ToolOutcome:
+        """Tell a model that asks and asks again when a tool has sent it back often enough."""
+        retry = outcome.exception
+        if not isinstance(retry, ModelRetry):
+            if outcome.status == "ok":
+                self._retries.pop(name, None)
+            return outcome
+        before = self._retries.get(name, 0)
+        self._retries[name] = before + 1
+        told: dict[str, Any] = {"error": retry.message}
+        if retry.data:
+            told["data"] = journal_value(retry.data, f"tool {name}: the data of ModelRetry")
+        if before >= MAX_RETRIES:
+            told["retriesExhausted"] = True
+        return replace(outcome, result=told)
+
+    async def _ask(self, tool: Tool, call: ToolCallPart, state: LoopState) -> ToolOutcome | None:
+        """Ask a human, and return what the model is told when the answer is no.
+
+        The run may suspend meanwhile and go on at this very call.
+        """
         await self.checkpoint(state)
         answer = await wait_approval(self._run, self._place, self._opened, tool, call.args)
         if answer.get("decision") == "allow":
-            return await self._execute(tool, call, state)
+            return None
         reason = answer.get("reason")
         return denied(tool, reason if isinstance(reason, str) else None)
 
@@ -281,73 +330,3 @@ class AgentHost:
             run.bus.emit("agent:delta", span, parent, {"event": event.to_wire()})
 
         return emit
-
-
-async def load_checkpoint(run: Run, claim: Claim) -> LoopState | None:
-    """Return the state at which a call stopped, or None to start at its first turn.
-
-    A dangling call goes on with its accounts. One that had ended without being at fault, because the
-    money ran out, the line was down, it was cancelled or one of its writes may have happened, goes on
-    at the same turn with accounts of its own: what it paid before is on the entry that ended it.
-    """
-    operation = claim.operation
-    if claim.action != "rerun" or operation is None:
-        return None
-    ended = operation.terminal
-    if ended is not None and not _may_go_on(ended):
-        return None
-    ref = f"{run.run_id}/ckpt/{operation.first.seq}"
-    data = await run.transcript_store.get(ref)
-    if data is None:
-        return None
-    try:
-        state = decode_checkpoint(data)
-    except ConfigError as error:
-        raise ConfigError(
-            f"{ref}: {error}; restore it from a copy, or remove it to make the call from its first turn",
-            data={"ref": ref},
-        ) from None
-    if ended is not None:
-        state.usage, state.usage_approx, state.provider_calls = ZERO_USAGE, False, []
-    return state
-
-
-def take_up(run: Run, opened: Opened, claim: Claim, state: LoopState | None) -> None:
-    """Go on below the entry at which a call began, past what its ended tool calls have used there.
-
-    A later call that looks like one of them, a second question to the same human or child, is another call.
-    """
-    operation = claim.operation
-    if operation is None:
-        return
-    begun = operation.first.seq if state is None or state.origin is None else state.origin
-    ends = () if operation.terminal is None else (operation.terminal.seq,)
-    # told by the seq of the call as it began, of its last attempt, or of its end
-    opened.is_invalidated = not {begun, operation.first.seq, *ends}.isdisjoint(run.request.invalidate)
-    if state is None:
-        return
-    if begun != opened.seq:
-        opened.origin = state.origin = begun
-    scope = agent_scope(opened.scope, begun)
-    seen: set[str] = set()
-    for used in run.index.in_scope(scope) if state.settled_seq else ():
-        if used.first.seq >= state.settled_seq:
-            break
-        used.consumed = True
-        value = used.first.value
-        child = value.get("childScope") if used.first.kind == "child" and isinstance(value, dict) else None
-        if child is not None and child not in seen:
-            seen.add(child)
-            run.accounting.served_scopes.append(child)
-            run.next_site(scope, f"wf:{value['workflow']}")
-
-
-def _may_go_on(ended: JournalEntry) -> bool:
-    if ended.status == "cancelled":
-        return True
-    error = ended.to_wire().get("error")
-    if not isinstance(error, dict):
-        return False
-    data = error.get("data")
-    kind = data.get("kind") if isinstance(data, dict) else None
-    return error.get("code") == OutcomeUnknownError.code or kind in ("budget", "transport", "rate-limit")

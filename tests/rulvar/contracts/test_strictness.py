@@ -148,3 +148,10 @@ def test_every_schema_of_named_properties_can_be_made_strict(schema: Any) -> Non
     assert strict_issues(strict) == []
     assert is_strict_compatible(strict)
     assert strict_schema(strict) == strict
+
+
+def test_a_list_of_required_properties_may_hold_anything():
+    assert is_strict_compatible({"required": [1, {}], "additionalProperties": False})
+    assert not is_strict_compatible(
+        {"properties": {"a": {}}, "required": [{"a": 1}], "additionalProperties": False}
+    )

@@ -103,3 +103,21 @@ async def test_an_agent_without_tools_takes_its_models_text_whatever_it_calls(to
         outcome = await engine.run(define_workflow("w", body)).result()
     assert (outcome.status, outcome.value) == ("ok", "")
     assert len(engine.fake.calls) == 1
+
+
+async def test_a_bound_below_what_a_model_takes_is_refused_before_it_is_asked() -> None:
+    worker = Worker(caps_overrides={"min_output_tokens_per_turn": 16})
+    flow_limits = {"max_output_tokens_per_turn": 15}
+
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return await ctx.agent("go", agent_type="w", limits=flow_limits)
+
+    flow = define_workflow("w", body)
+    async with worker.engine as engine:
+        outcome = await engine.run(flow, run_id="r").result()
+        assert outcome.error is not None
+        assert outcome.error.code == "config"
+        assert "max_output_tokens_per_turn" in outcome.error.message
+        assert not engine.fake.calls
+        flow_limits["max_output_tokens_per_turn"] = 16
+        assert (await engine.resume("r", flow).result()).status == "ok"

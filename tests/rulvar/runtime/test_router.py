@@ -64,6 +64,8 @@ async def test_of_one_place_the_options_for_the_role_stand_for_those_for_every_r
     request = await asked({"model": OPTIONS, "routing": {"loop": routed}})
     assert request.provider_options["fake"] == {"seed": 9}
     assert (request.model, request.effort) == ("routed", "max")
+    request = await asked({"model": OPTIONS, "routing": {"loop": {**routed, "provider_options": {}}}})
+    assert "fake" not in request.provider_options
 
 
 @pytest.mark.parametrize(
@@ -95,3 +97,16 @@ async def test_a_brief_may_say_what_to_do_with_its_text() -> None:
         await engine.run(define_workflow("w", body)).result()
     assert [call.prompt for call in engine.fake.calls] == ["Count the words.\n\na long text"]
     assert engine.fake.calls[0].req.effort == "low"
+
+
+async def test_options_that_are_no_mapping_are_refused_and_named() -> None:
+    engine = create_test_engine(agents={"*": "ok"})
+
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return await ctx.agent("go", model={"model": "fake:m", "provider_options": "x"})
+
+    async with engine:
+        outcome = await engine.run(define_workflow("w", body)).result()
+    assert outcome.error is not None
+    assert outcome.error.code == "config"
+    assert "provider_options" in outcome.error.message
