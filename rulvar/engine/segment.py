@@ -181,6 +181,8 @@ class Segment:
             "run:start", run.root.span, None, {"workflow": request.workflow.name, "resumed": request.resumed}
         )
         self._warn_of_changed_body(run, meta)
+        if request.resumed:
+            run.waits.tell_recorded()
         args = None if request.args_json is None else decode_json(request.args_json)
         refused = check_args(request.workflow, args)
         if refused is not None:
@@ -195,6 +197,8 @@ class Segment:
         if request.scope is not None and not request.resumed:
             await self._journal_scope(run, request.scope)
         status, value, error = await self._body(run, args)
+        if status == "suspended":
+            run.waits.tell_pending()
         outcome = self._outcome(run, status, value, error)
         outcome = await self._settle(run, meta, outcome)
         self._ended(run, meta, outcome)
