@@ -16,6 +16,7 @@ from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
+from rulvar.engine.ceiling import check_override, journal_override, recorded_ceiling
 from rulvar.engine.compatibility import check_journal
 from rulvar.engine.control import unwrapped
 from rulvar.engine.failure import describe_raised, returned_form
@@ -115,11 +116,15 @@ class Segment:
         if ceiling is None and request.resumed:
             ceiling = recorded_ceiling(meta or {}, entries)
         run = Run(self._engine, request, entries, segment, self._handle._bus, store, ceiling)
+        if request.resumed and request.budget_usd is not None:
+            check_override(run, meta or {}, request.budget_usd)
         if request.strict:
             run.journal.refuse(JournalMissError(f"a strict replay of run {request.run_id!r} writes nothing"))
         before = meta or {}
         broken_off = await count_interruptions(request.run_id, before, entries, store.transcripts)
-        new_meta = run_meta(self._engine, self._request, before, "running", segment + 1, broken_off)
+        # the journal tells of another ceiling before the row does
+        told = replace(self._request, budget_usd=None) if request.resumed else self._request
+        new_meta = run_meta(self._engine, told, before, "running", segment + 1, broken_off)
         if not request.strict:
             for name, data in request.kept.items():
                 await store.transcripts.put(f"{request.run_id}/{name}", data)
@@ -193,7 +198,7 @@ class Segment:
                 )
             return self._ended(run, meta, outcome)
         if request.resumed and request.budget_usd is not None and not request.strict:
-            await self._journal_ceiling(run, request.budget_usd)
+            await journal_override(run, meta, entries, request.budget_usd)
         if request.scope is not None and not request.resumed:
             await self._journal_scope(run, request.scope)
         status, value, error = await self._body(run, args)
@@ -210,12 +215,6 @@ class Segment:
         key = content_key({"kind": "execution-scope"})
         assert key is not None
         decision = {"decisionType": "execution_scope", "scope": scope, "scopeDigest": hash_canonical(scope)}
-        await run.decide("", key, run.root.span, decision)
-
-    async def _journal_ceiling(self, run: Run, ceiling: float) -> None:
-        key = content_key({"kind": "run-budget-override", "segment": run.segment + 1})
-        assert key is not None
-        decision = {"decisionType": "run_budget_override", "budgetUsd": ceiling, "segment": run.segment + 1}
         await run.decide("", key, run.root.span, decision)
 
     async def _body(self, run: Run, args: Any) -> tuple[RunStatus, Any, BaseException | None]:
@@ -373,13 +372,3 @@ def run_exists(run_id: str) -> ConfigError:
     return ConfigError(
         f"run {run_id!r} exists already; resume it, or choose another run_id", data={"field": "run_id"}
     )
-
-
-def recorded_ceiling(meta: Mapping[str, Any], entries: list[JournalEntry]) -> float | None:
-    """Return the ceiling that a run has: the last journaled override, or the one it was started with."""
-    ceiling = meta.get("budgetUsd")
-    for entry in entries:
-        if entry.kind == "decision" and b'"run_budget_override"' in entry.line:
-            value = entry.value
-            ceiling = value.get("budgetUsd", ceiling) if isinstance(value, dict) else ceiling
-    return ceiling if isinstance(ceiling, (int, float)) else None
