@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -78,6 +79,7 @@ class Opened(msgspec.Struct, eq=False):
         is_invalidated: whether what the journal tells of it must not be kept.
         name: what its author called it, for people who watch the run.
         began_ms: when this segment began with it.
+        task: what makes the call.
     """
 
     seq: int
@@ -91,6 +93,7 @@ class Opened(msgspec.Struct, eq=False):
     is_invalidated: bool = False
     name: str = ""
     began_ms: int = 0
+    task: asyncio.Task[Any] | None = None
 
     @property
     def root(self) -> int:

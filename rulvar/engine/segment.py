@@ -28,6 +28,7 @@ from rulvar.engine.primitives.child import check_args, revived_args
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.engine.run_meta import run_meta, segments_of
+from rulvar.engine.stragglers import stop_stragglers
 from rulvar.engine.workflow import takes_args
 from rulvar.errors import (
     BudgetExhaustedError,
@@ -66,6 +67,7 @@ class Segment:
         self._workflow_is_known = workflow_is_known
         self._held = HeldRun(engine.store, engine.transcripts, None)
         self._has_returned = False
+        self._unsettled: dict[str, Any] = {}
         self._passed_on: BaseException | None = (
             None  # what is no error of the run: an exit, a test's own verdict
         )
@@ -204,6 +206,8 @@ class Segment:
         status, value, error = await self._body(run, args)
         if status == "suspended":
             run.waits.tell_pending()
+        else:
+            await stop_stragglers(run)
         outcome = self._outcome(run, status, value, error)
         outcome = await self._settle(run, meta, outcome)
         self._ended(run, meta, outcome)
@@ -317,6 +321,7 @@ class Segment:
             # somebody else drives the run now, and settles it
             if self._handle._is_let_go and "interrupted" in meta:
                 await self._forgive(meta)
+            self._unsettled = {"settled": False, "settledReason": "superseded"}
             return replace(outcome, status="error", value=None, error=WireError.from_wire(error.to_wire()))
         except (RulvarError, OSError) as error:
             failed = SettlementError(
@@ -324,6 +329,7 @@ class Segment:
                 data={"runStatus": outcome.status, "cause": wire_error(error)},
                 retryable=isinstance(error, RulvarError) and error.retryable,
             )
+            self._unsettled = {"settled": False}
             return replace(outcome, status="error", value=None, error=WireError.from_wire(failed.to_wire()))
         return outcome
 
@@ -339,6 +345,7 @@ class Segment:
         facts: dict[str, Any] = {"status": outcome.status, "totalUsd": cost.total_usd}
         if cost.usage_approx:
             facts["usageApprox"] = True
+        facts.update(self._unsettled)
         facts["envelope"] = {
             "runId": run.run_id,
             "workflow": self._request.workflow.name,
@@ -352,6 +359,7 @@ class Segment:
             "usageApprox": cost.usage_approx,
             "agentsSpawned": run.budget.spawned,
             "wireRequests": cost.wire_requests,
+            **self._unsettled,
         }
         if "configFingerprint" in meta:
             facts["envelope"]["configFingerprint"] = meta["configFingerprint"]
