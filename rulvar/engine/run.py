@@ -366,11 +366,11 @@ class Run:
     def log(self, level: str, msg: str, data: Any) -> None:
         """Emit a log event at the current place."""
         place = CURRENT_PLACE.get()
-        span = place.span if place is not None and place.run is self else self.root.span
+        place = place if place is not None and place.run is self else self.root
         facts = {"level": level, "msg": msg}
         if data is not None:
             facts["data"] = data
-        self.bus.emit("log", span, None if span == self.root.span else self.root.span, facts)
+        self.bus.emit("log", place.span, place.around, facts)
 
     def _all_branches_wait(self) -> None:
         asyncio.get_running_loop().call_soon(self._suspend_if_still)

@@ -127,3 +127,29 @@ async def test_a_child_that_is_cancelled_says_so_in_the_journal() -> None:
     (ended,) = [entry.to_wire() for entry in entries if entry.kind == "child" and entry.ref is not None]
     assert ended["status"] == "cancelled"
     assert (ended["error"]["code"], ended["error"]["retryable"]) == ("error", False)
+
+
+async def test_what_a_workflow_logs_stands_under_the_span_around_it() -> None:
+    @workflow(name="w")
+    async def flow(ctx: Ctx, args: Any) -> None:
+        async def branch() -> None:
+            ctx.log("info", "branch")
+            await ctx.pipeline([1], stage, stage)
+
+        async def stage(item: Any) -> Any:
+            ctx.log("info", "stage")
+
+        ctx.log("info", "root")
+        async with ctx.phase("outside"):
+            await ctx.parallel([branch])
+
+    async with create_test_engine(agents={"*": answer}) as engine:
+        handle = engine.run(flow)
+        await handle.result()
+        events = [event async for event in handle.events]
+    start, phase = (next(e for e in events if e["type"] == name) for name in ("run:start", "phase:start"))
+    root, branch, *stages = [event for event in events if event["type"] == "log"]
+    assert (root.span_id, root.parent_span_id) == (start.span_id, None)
+    assert branch.parent_span_id == phase.span_id
+    assert {event.parent_span_id for event in stages} == {branch.span_id}
+    assert len({root.span_id, branch.span_id, *(event.span_id for event in stages)}) == 4
