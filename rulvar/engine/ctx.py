@@ -118,7 +118,7 @@ class Ctx:
             replay: ``"cache"`` is served from any scope of the run, ``"never"`` always asks.
             isolation: any JSON value; ``"none"`` unless told otherwise. It is part of the call's identity and is
                 kept in its entry, and does nothing else: tools run in this process whatever it says.
-            stream: emit ``agent:delta`` events while the model answers.
+            stream: emit an ``agent:stream`` event per piece of text while the model answers.
 
         Raises:
             AgentCallError: the call failed or reached a limit.
