@@ -148,6 +148,7 @@ class Place(msgspec.Struct, frozen=True, eq=False):
         branch: its line of execution.
         scope: the scope path in the journal.
         span: span id of what is around it.
+        around: span id of what is around that; None at the root.
         phase: the phase it is accounted to.
         workflow: the workflow whose defaults hold.
         account: the budget account that pays.
@@ -168,9 +169,12 @@ class Place(msgspec.Struct, frozen=True, eq=False):
     step: str | None = None
     attempt: Attempt | None = None
     grants: frozenset[str] | None = None
+    around: str | None = None
 
     def at(self, **changes: Any) -> Place:
-        """Return a place that differs in some fields."""
+        """Return a place that differs in some fields; one with another span is inside this one."""
+        if changes.get("span", self.span) != self.span:
+            changes.setdefault("around", self.span)
         return msgspec.structs.replace(self, **changes)
 
 

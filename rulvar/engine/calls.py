@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -80,6 +81,7 @@ class Opened(msgspec.Struct, eq=False):
         name: what its author called it, for people who watch the run.
         began_ms: when this segment began with it.
         hash_version: of its first entry, and so of the one that ends it.
+        task: what makes the call.
     """
 
     seq: int
@@ -94,6 +96,7 @@ class Opened(msgspec.Struct, eq=False):
     name: str = ""
     began_ms: int = 0
     hash_version: int | float = CURRENT_HASH_VERSION
+    task: asyncio.Task[Any] | None = None
 
     @property
     def root(self) -> int:

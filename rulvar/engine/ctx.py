@@ -119,7 +119,7 @@ class Ctx:
             isolation: any JSON value; ``"none"`` unless told otherwise. It is part of the call's identity and is
                 kept in its entry. ``"readonly"`` denies tools whose risk is write or destructive; no other value
                 does anything: tools run in this process whatever it says.
-            stream: emit ``agent:delta`` events while the model answers.
+            stream: emit an ``agent:stream`` event per piece of text while the model answers.
 
         Raises:
             AgentCallError: the call failed or reached a limit.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Self
@@ -382,9 +382,9 @@ class Engine(Registries):
         request = request_of(self, submission)
         return self._start(RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock)), request)
 
-    def model_slot(self, adapter_id: str) -> AbstractAsyncContextManager[None]:
+    def model_slot(self, adapter_id: str, on_wait: Callable[[], None]) -> AbstractAsyncContextManager[None]:
         """Hold one of the model calls that may be under way at once, here and at the provider."""
-        return self._slots.hold(adapter_id)
+        return self._slots.hold(adapter_id, on_wait)
 
     def site_finder(self, run: Run) -> SiteFinder | None:
         """Return what finds call sites, when somebody asks for them."""

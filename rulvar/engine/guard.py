@@ -147,8 +147,8 @@ class Watch:
         run, shown = self._run, shown_path(file)
         facts = {"file": shown, "line": line, "code": source.code, "message": source.message}
         place = CURRENT_PLACE.get()
-        span = place.span if place is not None and place.run is run else run.root.span
-        run.bus.emit("determinism:warning", span, None if span == run.root.span else run.root.span, facts)
+        place = place if place is not None and place.run is run else run.root
+        run.bus.emit("determinism:warning", place.span, place.around, facts)
         for observer in run.engine.observers:
             with contextlib.suppress(Exception):  # it would surface in the workflow, at the read
                 observer.determinism_warning(file, line, source.code, source.message)

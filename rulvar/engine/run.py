@@ -100,6 +100,7 @@ class Run:
         self.cancel_reason: str | None = None
         self._task: asyncio.Task[Any] | None = None
         self.suspended = False
+        self.is_over = False
         self._thread = get_ident()
         self._admissions: Mapping[tuple[str, str], tuple[int, Mapping[str, Any]]] | None = None
         self.watch: Watch | None = None
@@ -142,6 +143,8 @@ class Run:
             raise ReplayStopped(self.stop_error)
         if place.attempt is not None and place.attempt.is_over:
             raise TransitionAborted(f"transition {place.attempt.transition!r} is over: it was rolled back")
+        if self.is_over:
+            raise RunSuspended
         if place.step is not None:
             raise ConfigError(
                 f"ctx was called inside ctx.step({place.step!r}); a step's body is served as a whole, so a "
@@ -257,7 +260,7 @@ class Run:
         else:
             ordinal = self.index.next_ordinal(place.scope, key)
             opened = Opened(-1, place.scope, key, ordinal, kind, span, iso_ms(began))
-        opened.name, opened.began_ms = name, began
+        opened.name, opened.began_ms, opened.task = name, began, asyncio.current_task()
         self.opened[opened.span] = opened
         if opened.seq >= 0:
             return opened
@@ -367,11 +370,11 @@ class Run:
     def log(self, level: str, msg: str, data: Any) -> None:
         """Emit a log event at the current place."""
         place = CURRENT_PLACE.get()
-        span = place.span if place is not None and place.run is self else self.root.span
+        place = place if place is not None and place.run is self else self.root
         facts = {"level": level, "msg": msg}
         if data is not None:
             facts["data"] = data
-        self.bus.emit("log", span, None if span == self.root.span else self.root.span, facts)
+        self.bus.emit("log", place.span, place.around, facts)
 
     def _all_branches_wait(self) -> None:
         asyncio.get_running_loop().call_soon(self._suspend_if_still)

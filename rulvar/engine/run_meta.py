@@ -74,6 +74,8 @@ def run_meta(
         if request.trace:
             fresh["trace"] = True
         return fresh
+    if request.resumed and request.budget_usd is not None:
+        fresh["budgetUsd"] = request.budget_usd
     kept = {name: value for name, value in meta.items() if name != "interrupted"}
     kept.setdefault("workflowName", request.workflow.name)
     kept.setdefault("workflowHash", request.workflow.source_hash)

@@ -16,6 +16,7 @@ from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
+from rulvar.engine.ceiling import check_override, journal_override, recorded_ceiling
 from rulvar.engine.compatibility import check_journal
 from rulvar.engine.control import unwrapped
 from rulvar.engine.failure import describe_raised, returned_form
@@ -27,6 +28,7 @@ from rulvar.engine.primitives.child import check_args, revived_args
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.engine.run_meta import run_meta, segments_of
+from rulvar.engine.stragglers import stop_stragglers
 from rulvar.engine.workflow import takes_args
 from rulvar.errors import (
     BudgetExhaustedError,
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Segment"]
 
-_ROUNDING_USD = 1e-9
 _SETTLE_KEY = content_key({"kind": "run-settle"})
 
 
@@ -66,6 +67,7 @@ class Segment:
         self._workflow_is_known = workflow_is_known
         self._held = HeldRun(engine.store, engine.transcripts, None)
         self._has_returned = False
+        self._unsettled: dict[str, Any] = {}
         self._passed_on: BaseException | None = (
             None  # what is no error of the run: an exit, a test's own verdict
         )
@@ -117,12 +119,14 @@ class Segment:
             ceiling = recorded_ceiling(meta or {}, entries)
         run = Run(self._engine, request, entries, segment, self._handle._bus, store, ceiling)
         if request.resumed and request.budget_usd is not None:
-            check_ceiling(run, request.budget_usd)
+            check_override(run, meta or {}, request.budget_usd)
         if request.strict:
             run.journal.refuse(JournalMissError(f"a strict replay of run {request.run_id!r} writes nothing"))
         before = meta or {}
         broken_off = await count_interruptions(request.run_id, before, entries, store.transcripts)
-        new_meta = run_meta(self._engine, self._request, before, "running", segment + 1, broken_off)
+        # the journal tells of another ceiling before the row does
+        told = replace(self._request, budget_usd=None) if request.resumed else self._request
+        new_meta = run_meta(self._engine, told, before, "running", segment + 1, broken_off)
         if not request.strict:
             for name, data in request.kept.items():
                 await store.transcripts.put(f"{request.run_id}/{name}", data)
@@ -184,6 +188,8 @@ class Segment:
             "run:start", run.root.span, None, {"workflow": request.workflow.name, "resumed": request.resumed}
         )
         self._warn_of_changed_body(run, meta)
+        if request.resumed:
+            run.waits.tell_recorded()
         args = None if request.args_json is None else decode_json(request.args_json)
         refused = check_args(request.workflow, args)
         if refused is not None:
@@ -194,11 +200,15 @@ class Segment:
                 )
             return self._ended(run, meta, outcome)
         if request.resumed and request.budget_usd is not None and not request.strict:
-            await self._journal_ceiling(run, recorded_ceiling(meta, entries), request.budget_usd)
+            await journal_override(run, meta, entries, request.budget_usd)
             meta["budgetUsd"] = request.budget_usd  # from now on it is the run's
         if request.scope is not None and not request.resumed:
             await self._journal_scope(run, request.scope)
         status, value, error = await self._body(run, args)
+        if status == "suspended":
+            run.waits.tell_pending()
+        else:
+            await stop_stragglers(run)
         outcome = self._outcome(run, status, value, error)
         outcome = await self._settle(run, meta, outcome)
         self._ended(run, meta, outcome)
@@ -210,18 +220,6 @@ class Segment:
         key = content_key({"kind": "execution-scope"})
         assert key is not None
         decision = {"decisionType": "execution_scope", "scope": scope, "scopeDigest": hash_canonical(scope)}
-        await run.decide("", key, run.root.span, decision)
-
-    async def _journal_ceiling(self, run: Run, recorded: float | None, ceiling: float) -> None:
-        key = content_key({"kind": "run-budget-override", "segment": run.segment + 1})
-        assert key is not None
-        decision = {
-            "decisionType": "run_budget_override",
-            "source": "resume-options",
-            "segment": run.segment + 1,
-            "budgetUsd": {"recorded": recorded, "applied": ceiling},
-            "settledSpendUsd": run.spend.report().total_usd,
-        }
         await run.decide("", key, run.root.span, decision)
 
     async def _body(self, run: Run, args: Any) -> tuple[RunStatus, Any, BaseException | None]:
@@ -323,6 +321,7 @@ class Segment:
             # somebody else drives the run now, and settles it
             if self._handle._is_let_go and "interrupted" in meta:
                 await self._forgive(meta)
+            self._unsettled = {"settled": False, "settledReason": "superseded"}
             return replace(outcome, status="error", value=None, error=WireError.from_wire(error.to_wire()))
         except (RulvarError, OSError) as error:
             failed = SettlementError(
@@ -330,6 +329,7 @@ class Segment:
                 data={"runStatus": outcome.status, "cause": wire_error(error)},
                 retryable=isinstance(error, RulvarError) and error.retryable,
             )
+            self._unsettled = {"settled": False}
             return replace(outcome, status="error", value=None, error=WireError.from_wire(failed.to_wire()))
         return outcome
 
@@ -345,6 +345,7 @@ class Segment:
         facts: dict[str, Any] = {"status": outcome.status, "totalUsd": cost.total_usd}
         if cost.usage_approx:
             facts["usageApprox"] = True
+        facts.update(self._unsettled)
         facts["envelope"] = {
             "runId": run.run_id,
             "workflow": self._request.workflow.name,
@@ -358,6 +359,7 @@ class Segment:
             "usageApprox": cost.usage_approx,
             "agentsSpawned": run.budget.spawned,
             "wireRequests": cost.wire_requests,
+            **self._unsettled,
         }
         if "configFingerprint" in meta:
             facts["envelope"]["configFingerprint"] = meta["configFingerprint"]
@@ -378,30 +380,3 @@ def run_exists(run_id: str) -> ConfigError:
     return ConfigError(
         f"run {run_id!r} exists already; resume it, or choose another run_id", data={"field": "run_id"}
     )
-
-
-def recorded_ceiling(meta: Mapping[str, Any], entries: list[JournalEntry]) -> float | None:
-    """Return the ceiling that a run has: the last journaled override, or the one it was started with."""
-    ceiling = meta.get("budgetUsd")
-    for entry in entries:
-        if entry.kind == "decision" and b'"run_budget_override"' in entry.line:
-            value = entry.value
-            told = value.get("budgetUsd", ceiling) if isinstance(value, dict) else ceiling
-            ceiling = told.get("applied", ceiling) if isinstance(told, dict) else told
-    is_number = isinstance(ceiling, (int, float)) and not isinstance(ceiling, bool)
-    return ceiling if is_number else None
-
-
-def check_ceiling(run: Run, ceiling: float) -> None:
-    """Refuse a ceiling that a run has passed already: it would end before its first turn.
-
-    Raises:
-        ConfigError: names what the run has spent.
-    """
-    spent = run.spend.report().total_usd
-    if spent - ceiling > _ROUNDING_USD:
-        raise ConfigError(
-            f"resume of {run.run_id!r}: budget_usd={ceiling} is below the {spent:.4f} USD that the run has spent; "
-            "give it that much or more, or leave it out",
-            data={"field": "budget_usd", "spentUsd": spent},
-        )

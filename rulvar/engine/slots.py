@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from rulvar.contracts.ports.limits import CallLimiter
 from rulvar.errors import ConfigError
@@ -25,16 +25,20 @@ class CallSlots:
         self._here = None if concurrency is None else asyncio.Semaphore(_checked(concurrency))
         self._limiter = limiter
 
-    def hold(self, adapter_id: str) -> contextlib.AbstractAsyncContextManager[None]:
-        """Hold one slot, here and at the provider."""
+    def hold(
+        self, adapter_id: str, on_wait: Callable[[], None]
+    ) -> contextlib.AbstractAsyncContextManager[None]:
+        """Hold one slot, here and at the provider; ``on_wait`` is called when all of those here are taken."""
         if self._here is None and self._limiter is None:
             return _UNBOUNDED
-        return self._hold(adapter_id)
+        return self._hold(adapter_id, on_wait)
 
     @contextlib.asynccontextmanager
-    async def _hold(self, adapter_id: str) -> AsyncIterator[None]:
+    async def _hold(self, adapter_id: str, on_wait: Callable[[], None]) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
             if self._here is not None:
+                if self._here.locked():
+                    on_wait()
                 await stack.enter_async_context(self._here)
             if self._limiter is not None:
                 await stack.enter_async_context(self._limiter.slot(adapter_id))

@@ -43,13 +43,18 @@ Admit = Callable[[Pending, Any], Any]
 
 @dataclass(slots=True)
 class Wait:
-    """One open wait: the ways out of it, and the future that an answer completes."""
+    """One open wait: the ways out of it, and the future that an answer completes.
+
+    Attributes:
+        is_told: whether this segment has told listeners of it.
+    """
 
     ways: tuple[Pending, ...]
     scope: str
     span: str
     future: asyncio.Future[Any]
     admit: Admit
+    is_told: bool = False
 
 
 class Waits:
@@ -64,16 +69,45 @@ class Waits:
         """Whether anything waits."""
         return bool(self._open)
 
-    def open(self, entry: JournalEntry, admit: Admit | None = None) -> Wait:
+    def open(self, entry: JournalEntry, admit: Admit | None = None, *, is_told: bool = False) -> Wait:
         """Register the wait that an entry tells of; its future completes with the answer.
 
         Args:
             admit: checks answers; unless given, the wait's schema does.
+            is_told: whether listeners have been told of it.
         """
         future = asyncio.get_running_loop().create_future()
-        wait = Wait(describe_waits(entry), entry.scope, entry.span_id, future, admit or admit_answer)
+        wait = Wait(describe_waits(entry), entry.scope, entry.span_id, future, admit or admit_answer, is_told)
         self._open[entry.seq] = wait
         return wait
+
+    def tell_recorded(self) -> None:
+        """Tell listeners, when a run is resumed, of every wait that its journal leaves open."""
+        index = self._run.index
+        for operation in index.operations.values():
+            first = operation.first
+            if (
+                first.kind not in ("external", "approval")
+                or operation.resolution
+                or index.is_skipped(operation)
+            ):
+                continue
+            value = first.value if isinstance(first.value, dict) else {}
+            if not isinstance(
+                value.get("transitions"), Mapping
+            ):  # those of a state machine are told where it stands
+                self.tell(first.seq, str(value.get("key", "")), value.get("prompt"), replayed=True)
+
+    def tell_pending(self) -> None:
+        """Tell listeners, when a run suspends, of what it waits for and this segment has not told."""
+        for way in self.pending():
+            if not self._open[way.entry_ref].is_told:
+                self.tell(way.entry_ref, way.key, way.prompt)
+
+    def tell(self, seq: int, key: str, prompt: str | None, *, replayed: bool = False) -> None:
+        """Tell listeners of a wait."""
+        facts = {"key": key, "entryRef": seq, **({} if prompt is None else {"prompt": prompt})}
+        self._run.bus.emit("external:waiting", self._run.root.span, None, facts, replayed)
 
     def close(self, seq: int) -> None:
         """Forget a wait whose caller is gone."""

@@ -126,7 +126,7 @@ class Parks:
             return admit(driver.definition, driver.machine, progress.place, progress.state, way, value)
 
         run, branch, seq = driver.run, driver.here().branch, operation.first.seq
-        wait = run.waits.open(operation.first, check)
+        wait = run.waits.open(operation.first, check, is_told=True)
         self.ways, self.open_seq = ways, seq
         try:
             await driver.children.deliver()

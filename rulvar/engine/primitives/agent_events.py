@@ -16,12 +16,12 @@ from rulvar.kernel.matching import Operation
 from rulvar.runtime.billing import Bill
 from rulvar.runtime.checkpoint import decode_checkpoint
 
-__all__ = ["announce_end", "announce_recorded", "announce_start"]
+__all__ = ["announce_end", "announce_recorded", "announce_start", "call_facts"]
 
 
 def announce_start(run: Run, place: Place, plan: AgentPlan, span: str, *, replayed: bool) -> None:
     """Tell that a call begins, and its one phase with it."""
-    facts = {**_who(plan), "model": plan.choice.reference, "role": plan.options.role}
+    facts = {**call_facts(plan), "model": plan.choice.reference, "role": plan.options.role}
     run.bus.emit("agent:start", span, place.span, facts, replayed)
     if not replayed:
         run.bus.emit("agent:phase:start", span, place.span, _phase(plan))
@@ -60,27 +60,28 @@ async def announce_recorded(
         run.bus.emit("tool:start", span, place.span, facts, True)
         run.bus.emit("tool:end", span, place.span, {**facts, "outcome": outcome, "durationMs": 0}, True)
     for phase in _phases(plan, wire, bill):
-        begun = {name: phase[name] for name in (*_who(plan), "role", "model", "invocation")}
+        begun = {name: phase[name] for name in (*call_facts(plan), "role", "model", "invocation")}
         run.bus.emit("agent:phase:start", span, place.span, begun, True)
         run.bus.emit("agent:phase:end", span, place.span, phase, True)
     seq = operation.first.seq if ended is None else ended.seq
     run.bus.emit("agent:end", span, place.span, _end(plan, wire, status, bill, seq), True)
 
 
-def _who(plan: AgentPlan) -> dict[str, Any]:
+def call_facts(plan: AgentPlan) -> dict[str, Any]:
+    """Return what every event of a call says of it."""
     label = {} if plan.options.label is None else {"label": plan.options.label}
     return {"agentType": plan.agent_type, **label}
 
 
 def _phase(plan: AgentPlan) -> dict[str, Any]:
-    return {**_who(plan), "role": plan.options.role, "model": plan.choice.reference, "invocation": 1}
+    return {**call_facts(plan), "role": plan.options.role, "model": plan.choice.reference, "invocation": 1}
 
 
 def _end(
     plan: AgentPlan, wire: Mapping[str, Any], status: str, bill: Bill, seq: int | None
 ) -> dict[str, Any]:
     facts = {
-        **_who(plan),
+        **call_facts(plan),
         "status": status,
         "usage": wire.get("usage") or ZERO_USAGE.to_wire(),
         "costUsd": bill.usd,
@@ -105,7 +106,7 @@ def _phases(plan: AgentPlan, wire: Mapping[str, Any], bill: Bill) -> Iterator[di
     for number, item in enumerate(filter(_has_usage, listed), 1):
         role, model = str(item.get("role") or plan.options.role), str(item["servedBy"])
         yield {
-            **_who(plan),
+            **call_facts(plan),
             "role": role,
             "model": model,
             "invocation": number,

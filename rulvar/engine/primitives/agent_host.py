@@ -12,11 +12,12 @@ import msgspec
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.messages import ChatRequest, Msg, ToolCallPart
-from rulvar.contracts.stream import WireError
+from rulvar.contracts.stream import TextDelta, WireError
 from rulvar.contracts.usage import Usage
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Opened
 from rulvar.engine.journal import store_error
+from rulvar.engine.primitives.agent_events import call_facts
 from rulvar.engine.primitives.agent_tool import run_agent_tool
 from rulvar.engine.primitives.approval import wait_approval
 from rulvar.engine.primitives.conduct import Conduct, ConductedCall
@@ -282,7 +283,7 @@ class AgentHost:
 
     def failed(self, error: WireError, *, will_retry: bool) -> None:
         """Tell that an exchange failed."""
-        facts = {"agentType": self._plan.agent_type, "error": error.to_wire(), "willRetry": will_retry}
+        facts = {**call_facts(self._plan), "error": error.to_wire(), "willRetry": will_retry}
         self._run.bus.emit("agent:error", self._opened.span, self._place.span, facts)
 
     def schema_retry(self, attempt: int) -> None:
@@ -312,14 +313,17 @@ class AgentHost:
 
     def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the engine's model calls; an exchange begins when there is one."""
-        return self._run.engine.model_slot(self._plan.choice.adapter_id)
+        return self._run.engine.model_slot(self._plan.choice.adapter_id, self._queued)
+
+    def _queued(self) -> None:
+        self._run.bus.emit("agent:queued", self._opened.span, self._place.span, call_facts(self._plan))
 
     def exchange_begins(self) -> None:
         """Note the time: the slot is held, and the request is about to be sent."""
         self._exchange_began = self._run.clock.now_ms()
 
     def on_event(self) -> Any:
-        """Return a callback that emits deltas, when the call streams."""
+        """Return a callback that emits the answer's text as it comes, when the call streams."""
         if self._conduct is not None:
             return self._conduct.on_event(self._call)
         if not self._plan.options.stream:
@@ -327,6 +331,7 @@ class AgentHost:
         run, span, parent = self._run, self._opened.span, self._place.span
 
         def emit(event: Any) -> None:
-            run.bus.emit("agent:delta", span, parent, {"event": event.to_wire()})
+            if isinstance(event, TextDelta):
+                run.bus.emit("agent:stream", span, parent, {"delta": event.text})
 
         return emit

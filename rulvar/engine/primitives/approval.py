@@ -26,6 +26,7 @@ async def wait_approval(run: Run, place: Place, opened: Opened, tool: Tool, args
     key = content_key({"kind": "approval", "toolName": tool.name, "input": plain})
     assert key is not None
     operation = run.index.take(scope, key)
+    is_recorded = operation is not None
     if operation is None:
         value: dict[str, Any] = {"toolName": tool.name, "input": plain, "flavor": "approval"}
         if tool.risk is not None:
@@ -36,7 +37,7 @@ async def wait_approval(run: Run, place: Place, opened: Opened, tool: Tool, args
     if operation.resolution is not None:
         return _answer(resolved_value(operation))
     facts = {"toolName": tool.name, "entryRef": operation.first.seq}
-    run.bus.emit("approval:pending", opened.span, place.span, facts)
+    run.bus.emit("approval:pending", opened.span, place.span, facts, is_recorded)
     place.branch.busy(-1)  # the agent makes no progress by itself while a human thinks
     try:
         return _answer(await wait_open(run, place, operation))

@@ -6,30 +6,28 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from rulvar.contracts.canonical import decode_json, hash_canonical
+from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.jsonable import fragment, journal_value, refused_at
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
 from rulvar.contracts.schema import canonical_schema
+from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.calls import Call, Claim
 from rulvar.engine.control import unwrapped
 from rulvar.engine.failure import returned_form
+from rulvar.engine.primitives.admission import admit_child
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.engine.workflow import RunsAs, Workflow, takes_args
 from rulvar.errors import (
-    AdmissionRejectedError,
-    BudgetExhaustedError,
     ChildWorkflowError,
     ConfigError,
     NonSerializableValueError,
     RulvarError,
 )
-from rulvar.kernel.admission import HARD_MAX_DEPTH, Estimate
 from rulvar.kernel.keys import content_key
-from rulvar.kernel.ledger import Reservation
 from rulvar.kernel.scope import workflow_scope
 from rulvar.tools.grants import narrow_grants
 
@@ -82,7 +80,11 @@ async def run_child(
         return None
     if claim.action == "replay":
         assert claim.operation is not None and claim.operation.terminal is not None
-        run.accounting.served_children.append(_child_scope(claim.operation.first) or scope)
+        scope = _child_scope(claim.operation.first) or scope
+        run.accounting.served_children.append(scope)
+        span = run.next_span()
+        _announce_child(run, place, workflow, span, scope)
+        _announce_child(run, place, workflow, span, scope, claim.operation.terminal.status)
         run.observe.call("child", place.scope, hashed, Served(how="journal"), site, label=workflow.name)
         return _recorded_end(claim.operation.terminal)
     if claim.action == "wait":
@@ -91,7 +93,7 @@ async def run_child(
         scope = _child_scope(claim.operation.first) or scope
     span = run.next_span()
     depth = place.depth + 1 if counts_depth else place.depth
-    reservation = await _admit(run, place, workflow, scope, span, depth)
+    reservation = await admit_child(run, place, workflow, scope, span, depth)
     if reservation is not None:
         # the child's own calls are promised on the same accounts: its own promise has done its work
         run.budget.ledger.release(reservation)
@@ -107,12 +109,11 @@ async def run_child(
         workflow=workflow,
         account=scope,
         depth=depth,
-        phase=None,
         attempt=None,
         grants=narrow_grants(place.grants, workflow.grants),
     )
     run.models.bring(workflow.adapters)
-    run.bus.emit("child:start", opened.span, place.span, {"workflow": workflow.name, "scope": scope})
+    _announce_child(run, place, workflow, opened.span, scope, replayed=False)
     status, fields, failure, result = await _body(run, here, workflow, plain)
     if run.strict:  # it did not come to a wait: that it has ended cannot be journaled
         run.not_served("rerun", claim.operation, place, call)
@@ -120,12 +121,29 @@ async def run_child(
         failure = _kept(failure)
         fields = {"error": failure.to_wire()}
     await asyncio.shield(run.finish(opened, status, fields))
-    ended = {"workflow": workflow.name, "scope": scope, "status": status}
-    run.bus.emit("child:end", opened.span, place.span, ended)
+    _announce_child(run, place, workflow, opened.span, scope, status, replayed=False)
     run.observe.call("child", place.scope, hashed, Served(how="live"), site, label=workflow.name)
     if failure is not None:
         raise failure
     return result
+
+
+def _announce_child(
+    run: Run,
+    place: Place,
+    workflow: Workflow[Any],
+    span: str,
+    scope: str,
+    status: str | None = None,
+    *,
+    replayed: bool = True,
+) -> None:
+    """Tell that a child begins, or how it ended."""
+    facts: dict[str, Any] = {"workflow": workflow.name, "scope": scope}
+    if status is None:
+        run.bus.emit("child:start", span, place.span, facts, replayed)
+    else:
+        run.bus.emit("child:end", span, place.span, {**facts, "status": status}, replayed)
 
 
 def _recorded_end(terminal: JournalEntry) -> Any:
@@ -164,179 +182,15 @@ async def _body(
     except BaseException as raised:
         error = unwrapped(raised)
         if isinstance(error, asyncio.CancelledError):
-            return "cancelled", {}, error, None
+            stopped = WireError(
+                code="error", message=run.cancel_reason or "the branch was cancelled", retryable=False
+            )
+            return "cancelled", {"error": stopped.to_wire()}, error, None
         if isinstance(error, Exception):
             return "error", {"error": wire_error(error)}, error, None
         raise error from None  # the child stays dangling: it goes on when the run does
     finally:
         CURRENT_PLACE.reset(token)
-
-
-async def _admit(
-    run: Run, place: Place, workflow: Workflow[Any], scope: str, span: str, depth: int
-) -> Reservation | None:
-    """Journal whether the child may start, and open its account; a recorded decision stands."""
-    budget, share = run.budget, workflow.budget_share
-    recorded = _recorded_admission(run, place.scope, scope)
-    if recorded is not None or run.strict:
-        admitted_at, decision = recorded or (-1, {"verdict": {"kind": "admit"}})
-        if recorded is not None:
-            _announce(run, place, workflow, span, admitted_at, decision, replayed=True)
-        _raise_rejection(run, workflow, decision["verdict"], None)
-        budget.reopen_child(place, scope, admitted_at, _recorded_bound(decision["verdict"]), share)
-        return None
-    bound = budget.child_bound(place, share)
-    reservation, decision, refused = _decide(run, place, workflow, bound, depth)
-    seq = await run.decide(
-        place.scope,
-        "",
-        span,
-        {
-            "decisionType": "spawn-admission",
-            "origin": "ctx.workflow",
-            "name": workflow.name,
-            "childScope": scope,
-            "parentAccountScope": place.account,
-            "decision": decision,
-        },
-    )
-    _announce(run, place, workflow, span, seq, decision)
-    _raise_rejection(run, workflow, decision["verdict"], refused)
-    budget.open_child(place, scope, bound)
-    return reservation
-
-
-def _decide(
-    run: Run, place: Place, workflow: Workflow[Any], bound: float | None, depth: int
-) -> tuple[Reservation | None, dict[str, Any], BudgetExhaustedError | None]:
-    """Return the promise for a child, the decision on it, and what the budget said where that refused it."""
-    budget = run.budget
-    children = budget.children.get(place.account, 0)
-    stats = {"spawnsBefore": budget.spawned, "childrenOfParentBefore": children, "depth": depth}
-    promise, bounded = budget.estimate(workflow.promise_usd, None), False
-    if bound is not None and promise.reserve_usd > bound:
-        promise, bounded = Estimate(bound, promise.source), True
-    code, reservation, refused = None, None, None
-    if depth > run.engine.budget_defaults.max_depth:
-        code = "depth"
-    elif not budget.spawns_left:
-        code = "lifetime"
-    else:
-        try:
-            reservation = budget.reserve(place, promise)
-        except BudgetExhaustedError as error:
-            code, refused = "budget", error
-    if code is not None:
-        return None, {"verdict": {"kind": "reject", "reason": {"code": code}}, "statsBefore": stats}, refused
-    reserve: dict[str, Any] = {"reserveUsd": promise.reserve_usd, "source": _SOURCES[promise.source]}
-    if bounded:
-        reserve["clampedBy"] = "fraction-ceiling"
-    if bound is not None:
-        reserve["childCeilingUsd"] = bound
-    budget.count_spawn()
-    budget.children[place.account] = children + 1
-    return reservation, {**_lineage(run, workflow, reserve, depth), "statsBefore": stats}, None
-
-
-_SOURCES = {"default": "default", "est-cost": "estCost"}
-"""Where a promise comes from, in the words of the journal."""
-
-
-def _lineage(run: Run, workflow: Workflow[Any], reserve: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    task = run.engine.mint_id()
-    signature = hash_canonical({"kind": "child", "workflow": workflow.name})
-    verdict = {
-        "kind": "admit",
-        "reserve": reserve,
-        "spawnUnitsAfter": run.budget.spawns_left,
-        "lineage": {"logicalTaskId": task, "isNew": True, "depth": depth},
-    }
-    lineage = {
-        "logicalTaskId": task,
-        "relation": "first",
-        "attemptOrdinal": 0,
-        "ancestry": [],
-        "approachSig": signature,
-        "approachSigCoarse": signature,
-        "sigVersion": 1,
-        "approachTag": "default",
-    }
-    return {"verdict": verdict, "nodeId": run.engine.mint_id(), "lineage": lineage}
-
-
-def _announce(
-    run: Run,
-    place: Place,
-    workflow: Workflow[Any],
-    span: str,
-    seq: int,
-    decision: Mapping[str, Any],
-    *,
-    replayed: bool = False,
-) -> None:
-    """Tell whether a child may start."""
-    verdict = decision["verdict"]
-    if verdict.get("kind") == "admit":
-        lineage = verdict.get("lineage")
-        facts = {
-            "entryRef": seq,
-            "verdict": "admit",
-            "agentType": workflow.name,
-            "logicalTaskId": lineage.get("logicalTaskId") if isinstance(lineage, Mapping) else None,
-            "spawnUnitsAfter": verdict.get("spawnUnitsAfter"),
-        }
-        run.bus.emit("spawn:admitted", span, place.span, facts, replayed)
-    else:
-        reason = verdict.get("reason")
-        code = reason.get("code") if isinstance(reason, Mapping) else None
-        facts = {"entryRef": seq, "code": code, "agentType": workflow.name}
-        run.bus.emit("spawn:rejected", span, place.span, facts, replayed)
-
-
-def _raise_rejection(
-    run: Run, workflow: Workflow[Any], verdict: Mapping[str, Any], refused: BudgetExhaustedError | None
-) -> None:
-    if verdict.get("kind") == "admit":
-        return
-    reason = verdict.get("reason") or {}
-    text = f"child workflow {workflow.name!r} may not start: {_reason_text(run, reason, refused)}"
-    if reason.get("code") in ("budget", "lifetime"):
-        raise BudgetExhaustedError(text, data={**({} if refused is None else refused.data), "reason": reason})
-    raise AdmissionRejectedError(text, data={"reason": reason})
-
-
-def _reason_text(run: Run, reason: Mapping[str, Any], refused: BudgetExhaustedError | None) -> str:
-    defaults = run.engine.budget_defaults
-    code = reason.get("code")
-    if code == "depth":
-        return (
-            f"children may be {defaults.max_depth} deep (budget_defaults max_depth, at most {HARD_MAX_DEPTH})"
-        )
-    if code == "lifetime":
-        return (
-            f"the run has started as many agents and children as it may ({defaults.max_spawns}: max_spawns)"
-        )
-    if code == "budget":
-        return "the budget did not admit it" if refused is None else refused.message
-    return str(code or "rejected")
-
-
-def _recorded_bound(verdict: Mapping[str, Any]) -> float | None:
-    """Return the ceiling that a recorded decision gave a child."""
-    reserve = verdict.get("reserve")
-    bound = reserve.get("childCeilingUsd") if isinstance(reserve, Mapping) else None
-    return float(bound) if isinstance(bound, (int, float)) and not isinstance(bound, bool) else None
-
-
-def _recorded_admission(run: Run, parent: str, child: str) -> tuple[int, Mapping[str, Any]] | None:
-    """Return the decision on a child that the journal brought; one for want of money falls with a new ceiling."""
-    recorded = run.recorded_admissions().get((parent, child))
-    if recorded is None:
-        return None
-    seq, decision = recorded
-    reason = decision["verdict"].get("reason")
-    for_money = isinstance(reason, Mapping) and reason.get("code") == "budget"
-    return None if for_money and run.budget.is_raised_since(seq) else recorded
 
 
 def _child_scope(first: JournalEntry) -> str | None:

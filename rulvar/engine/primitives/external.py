@@ -50,18 +50,20 @@ async def wait_external(run: Run, key: str, schema: Any, prompt: str | None, sit
     )
     if operation is not None and operation.resolution is not None:
         return _accept(run, key, operation, contract)
+    is_new = operation is None
     if operation is None:
         operation = Operation(await _journal_wait(run, place, key, hashed, contract, prompt))
-    else:
-        _announce(run, operation.first.seq, key)
-    value = await wait_open(run, place, operation)
+        run.waits.tell(operation.first.seq, key, prompt)
+    value = await wait_open(run, place, operation, is_told=is_new)
     return value if contract is None else contract.revive(value)
 
 
-async def wait_open(run: Run, place: Place, operation: Operation, admit: Admit | None = None) -> Any:
+async def wait_open(
+    run: Run, place: Place, operation: Operation, admit: Admit | None = None, *, is_told: bool = False
+) -> Any:
     """Wait on an open operation until it is resolved; the run may suspend meanwhile."""
     first = operation.first
-    wait = run.waits.open(first, admit)
+    wait = run.waits.open(first, admit, is_told=is_told)
     place.branch.waiting(1)
     try:
         return await wait.future
@@ -79,9 +81,7 @@ async def _journal_wait(
         value["prompt"] = prompt
     if contract is not None:
         value["schema"] = contract.canonical
-    entry = await suspend_entry(run, place, "external", place.scope, hashed, value)
-    _announce(run, entry.seq, key)
-    return entry
+    return await suspend_entry(run, place, "external", place.scope, hashed, value)
 
 
 async def suspend_entry(
@@ -100,10 +100,6 @@ async def suspend_entry(
     }
     seq = await run.journal.append(wire)
     return JournalEntry.from_wire({"hashVersion": 2, "seq": seq, **wire})
-
-
-def _announce(run: Run, seq: int, key: str) -> None:
-    run.bus.emit("external:waiting", run.root.span, None, {"key": key, "entryRef": seq})
 
 
 def _accept(run: Run, key: str, operation: Operation, contract: SchemaContract | None) -> Any:

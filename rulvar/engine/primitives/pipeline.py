@@ -88,7 +88,8 @@ async def _through(run: Run, place: Place, stages: tuple[Stage, ...], number: in
         here = CURRENT_PLACE.get()
         assert here is not None
         scope = pipeline_scope(place.scope, index, number)
-        token = CURRENT_PLACE.set(here.at(scope=scope, span=here.span if index == 0 else run.next_span()))
+        span = here.span if index == 0 else run.next_span()
+        token = CURRENT_PLACE.set(here.at(scope=scope, span=span, around=place.span))
         try:
             value = await stage(value)
         except Exception as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from rulvar import Ctx, tool, workflow
 from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.entries import decode_entry
-from rulvar.testing import FAKE_MODEL_REF, create_test_engine, fake_tool_calls
+from rulvar.testing import FAKE_MODEL_REF, create_test_engine, fake_tool_calls, fake_wire_error
 
 TIERED = {
     "inputUsdPerMTok": 0,
@@ -117,3 +118,33 @@ async def test_a_phase_that_met_a_limit_did_its_work() -> None:
         assert (await handle.result()).value == "limit"
         (phase,) = of([event async for event in handle.events], "agent:phase:end")
     assert phase["outcome"] == "ok"
+
+
+async def test_a_call_that_streams_tells_its_text_as_it_comes() -> None:
+    @workflow(name="w")
+    async def streaming(ctx: Ctx, args: Any) -> Any:
+        return await ctx.agent("hi", stream=True)
+
+    async with create_test_engine(agents={"*": "eight ch"}) as engine:
+        handle = engine.run(streaming)
+        await handle.result()
+        told = of([event async for event in handle.events], "agent:stream")
+    assert "".join(event["delta"] for event in told) == "eight ch"
+
+
+async def test_a_failed_exchange_and_a_call_that_waits_for_its_turn_name_their_call() -> None:
+    async def broken(call: Any) -> Any:
+        await asyncio.sleep(0.01)
+        return fake_wire_error({"code": "agent", "message": "broken", "retryable": False})
+
+    @workflow(name="w")
+    async def two(ctx: Ctx, args: Any) -> Any:
+        calls = [lambda n=n: ctx.agent("x", label=f"call {n}", key=f"{n}", on_error="null") for n in range(2)]
+        return await ctx.parallel(calls)
+
+    async with create_test_engine(agents={"*": broken}, concurrency=1) as engine:
+        handle = engine.run(two)
+        await handle.result()
+        events = [event async for event in handle.events]
+    assert [event["label"] for event in of(events, "agent:error")] == ["call 0", "call 1"]
+    assert [event["label"] for event in of(events, "agent:queued")] == ["call 1"]
