@@ -229,7 +229,7 @@ class Segment:
             if run.suspended:
                 return "suspended", None, None
             if run.cancel_reason is not None:
-                return "cancelled", None, RunCancelledError(run.cancel_reason)
+                return "cancelled", None, self._cancelled(run)
             return "ok", decode_json(returned_form(workflow, value)), None
         except BaseException as raised:
             return self._unwound(run, unwrapped(raised))
@@ -248,15 +248,19 @@ class Segment:
         if isinstance(error, RunSuspended) or (run.suspended and isinstance(error, Exception)):
             return "suspended", None, None
         if isinstance(error, asyncio.CancelledError):
-            return "cancelled", None, RunCancelledError(run.cancel_reason or "the run's task was cancelled")
+            return "cancelled", None, self._cancelled(run)
         if not isinstance(error, Exception):
             self._passed_on = error
             return "error", None, error
         if run.cancel_reason is not None and not isinstance(error, OutcomeUnknownError):
-            return "cancelled", None, RunCancelledError(run.cancel_reason)
+            return "cancelled", None, self._cancelled(run)
         if run.budget.denied is not None and not isinstance(error, BudgetExceededError):
             return "exhausted", None, run.budget.denied
         return getattr(error, "run_status", "error"), None, error
+
+    def _cancelled(self, run: Run) -> RunCancelledError:
+        told = run.cancel_reason or "the run's task was cancelled"
+        return RunCancelledError(told, of_agent=self._request.workflow.read_limits is not None)
 
     def _warn_of_changed_body(self, run: Run, meta: Mapping[str, Any]) -> None:
         recorded = meta.get("workflowHash")
