@@ -50,7 +50,11 @@ async def test_an_agent_that_asks_parks_the_machine() -> None:
     assert (run.status, run.place, run.path) == ("waiting", "start", [])
     view = run.park_view()
     assert view is not None
-    assert (view.widget, view.content["question"], view.workflow_name) == ("text-prompt", "Budget?", "ask_user")
+    assert (view.widget, view.content["question"], view.workflow_name) == (
+        "text-prompt",
+        "Budget?",
+        "ask_user",
+    )
     assert view.transitions == ["user_answered"]
 
 
