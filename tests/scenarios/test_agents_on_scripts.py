@@ -11,7 +11,7 @@ from orders import REPLY, Orders
 from rulvar import Engine, InMemoryStore, ToolGuards, ToolRefusal, tool
 from rulvar.agents import Agent, AgentGuards, Hook, Limits, Rewrite, StreamPolicy, agent_as_tool
 from rulvar.errors import ConfigError
-from rulvar.testing import TestClock, final, sample_pdf, sample_png, scripted_model, tool_calls
+from rulvar.testing import FakeAdapter, TestClock, final, sample_pdf, sample_png, scripted_model, tool_calls
 
 ALL = {
     "model:scripted",
@@ -667,3 +667,13 @@ async def test_a_refusal_of_a_tool_reaches_the_outcome_with_its_reason() -> None
 
     ended = await run(support(tool_calls({"tool_id": "declines", "input": {}}), SHIPPED, tools=[declines]))
     assert (ended.end, "the person declined" in ended.text) == (("error", "tool_failed"), True)
+
+
+@pytest.mark.parametrize("kind", ["patterns", "sequence"])
+async def test_the_fake_adapter_is_a_model_of_an_agent_too(kind: str) -> None:
+    answer = {"reply": "x"}
+    model = FakeAdapter({"*": answer}) if kind == "patterns" else FakeAdapter.sequence([answer])
+    ended = await run(support(model=model), grants={"model:fake"})
+    assert (ended.end, ended.outcome.value, len(model.calls)) == (("ok", None), {"reply": "x"}, 1)
+    denied = await run(support(model=FakeAdapter.sequence([answer])), grants={"model:scripted"})
+    assert denied.end == ("blocked", "permission_denied")
