@@ -393,14 +393,22 @@ class ChildWorkflowError(RulvarError):
 
 
 class RunCancelledError(RulvarError):
-    """The run was cancelled by its caller."""
+    """The run was cancelled by its caller.
+
+    Args:
+        of_agent: whether it is the run of an agent, whose outcomes name their code.
+    """
 
     code = "cancelled"
 
+    def __init__(self, message: str, *, of_agent: bool = False) -> None:
+        super().__init__(message)
+        self._of_agent = of_agent
+
     @property
     def wire_code(self) -> str:
-        """Outcomes and journals carry ``error``: the status already says that it was cancelled."""
-        return "error"
+        """Outcomes and journals carry ``error``, but for an agent's: the status says that it was cancelled."""
+        return self.code if self._of_agent else "error"
 
 
 class RunFailedError(RulvarError):

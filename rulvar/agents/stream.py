@@ -10,8 +10,9 @@ from typing import Any
 
 from rulvar.agents.field_decoder import FieldDecoder
 from rulvar.agents.guards import Rewrite
-from rulvar.contracts.stream import TextDelta
+from rulvar.contracts.stream import TextDelta, ToolCallDelta, ToolCallStart
 from rulvar.errors import ConfigError
+from rulvar.runtime.structured import RESULT_TOOL
 
 __all__ = ["Batcher", "FieldStream", "StreamPolicy"]
 
@@ -100,7 +101,9 @@ class FieldStream:
         self, policy: StreamPolicy, released: Callable[[str], None], withheld: Callable[[], None]
     ) -> None:
         self._guards = policy.guards
+        self._field = policy.field
         self._decoder = FieldDecoder(policy.field)
+        self._result_call: str | None = None
         self._batcher = Batcher(*policy.batch)
         self._released = released
         self._withheld = withheld
@@ -111,10 +114,22 @@ class FieldStream:
 
     def on_event(self, event: Any) -> None:
         """Take one event of the model's stream."""
-        if self._closed or not isinstance(event, TextDelta):
+        if isinstance(event, ToolCallStart) and event.name == RESULT_TOOL and self._result_call is None:
+            # a schema that the provider does not enforce: the answer is what this one call is given
+            self._result_call, self._decoder = event.id, FieldDecoder(self._field)
+        text = self._text_of(event)
+        if self._closed or not text:
             return
-        for batch in self._batcher.feed(self._decoder.feed(event.text)):
+        for batch in self._batcher.feed(self._decoder.feed(text)):
             self._pass(batch)
+
+    def _text_of(self, event: Any) -> str:
+        """Return the piece of the answer's JSON that an event carries; arguments of tools are none."""
+        if isinstance(event, TextDelta) and self._result_call is None:
+            return event.text
+        if isinstance(event, ToolCallDelta) and event.id == self._result_call:
+            return event.args_text_delta
+        return ""
 
     async def finish(self, *, complete: bool) -> None:
         """End the stream; what is left is released when the answer is complete."""

@@ -112,7 +112,8 @@ def add_args(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="one argument: JSON if it reads as JSON, a text otherwise, @FILE for a file's content; may be repeated",
+        help="one argument: JSON if it reads as JSON, a text otherwise, @FILE for a file's content, @- for stdin's; "
+        "may be repeated",
     )
 
 
@@ -228,6 +229,8 @@ def _value(text: str, what: str, *, is_text: bool) -> Any:
 
 def _read(name: str, what: str) -> str:
     try:
+        if name == "-":
+            return sys.stdin.read()
         return Path(name).read_text("utf-8")
     except OSError as error:
         raise ConfigError(f"{what}: {name}: {error.strerror}", data={"field": what, "file": name}) from None

@@ -12,12 +12,16 @@ __all__ = ["finished", "unwrapped"]
 
 T = TypeVar("T")
 
+_WORST = ("outcome_unknown", "exhausted", "blocked")
+"""How a run ends that an error ends, where it is worse than an error; the worst first."""
+
 
 def unwrapped(error: BaseException) -> BaseException:
-    """Return the control flow that an exception group carries, or the exception itself.
+    """Return what an exception group comes to, or the exception itself.
 
-    A stopped run stops whatever else went wrong beside it, a suspended one comes next; a group of
-    ordinary exceptions, or of cancellations among them, is what it is.
+    A stopped run stops whatever else went wrong beside it, a suspended one comes next. Of ordinary
+    exceptions the worst counts: a write that may have happened is no error that may be tried again. One
+    alone stands for its group, and several of equal weight are what they are.
     """
     if not isinstance(error, BaseExceptionGroup):
         return error
@@ -28,7 +32,13 @@ def unwrapped(error: BaseException) -> BaseException:
                 return leaf
     if all(isinstance(leaf, asyncio.CancelledError) for leaf in leaves):
         return leaves[0]
-    return error
+    if not isinstance(error, ExceptionGroup):
+        return error
+    for status in _WORST:
+        for leaf in leaves:
+            if getattr(leaf, "run_status", None) == status:
+                return leaf
+    return leaves[0] if len(leaves) == 1 else error
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

@@ -238,7 +238,7 @@ class Segment:
             if run.suspended:
                 return "suspended", None, None
             if run.cancel_reason is not None and not run.budget.is_exhausted:
-                return "cancelled", None, RunCancelledError(run.cancel_reason)
+                return "cancelled", None, self._cancelled(run)
             returned = decode_json(returned_form(workflow, value))
             self._has_returned = True
             return "exhausted" if run.budget.is_exhausted else "ok", returned, None
@@ -267,12 +267,12 @@ class Segment:
             if run.budget.is_exhausted:  # whatever else went wrong, the money was used up
                 return "exhausted", None, error if isinstance(error, RulvarError) else None
             if isinstance(error, asyncio.CancelledError) or run.cancel_reason is not None:
-                return (
-                    "cancelled",
-                    None,
-                    RunCancelledError(run.cancel_reason or "the run's task was cancelled"),
-                )
+                return "cancelled", None, self._cancelled(run)
         return getattr(error, "run_status", "error"), None, error
+
+    def _cancelled(self, run: Run) -> RunCancelledError:
+        told = run.cancel_reason or "the run's task was cancelled"
+        return RunCancelledError(told, of_agent=self._request.workflow.read_limits is not None)
 
     def _warn_of_changed_body(self, run: Run, meta: Mapping[str, Any]) -> None:
         recorded = meta.get("workflowHash")

@@ -60,6 +60,7 @@ def compile_machine(
         widgets=tuple(widgets),
         title=title,
         description=description or inspect.cleandoc(machine.__doc__ or "") or None,
+        at_rest=getattr(machine, "__at_rest__", None),
         guards=reader.guards,
     )
 

@@ -229,6 +229,7 @@ class Definition:
         state_type: the type that bodies see the state as; None is a mapping.
         widgets: widgets that sit on the workflow itself.
         title, description: for people.
+        at_rest: a wait transition that fires by itself when no child is at work and no end of one can be taken.
     """
 
     name: str
@@ -241,6 +242,7 @@ class Definition:
     widgets: tuple[Any, ...] = ()
     title: str | None = None
     description: str | None = None
+    at_rest: str | None = None
     guards: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     def at(self, place: str, name: str) -> Transition | None:

@@ -46,7 +46,7 @@ class StateMachine:
     __options__: ClassVar[dict[str, Any]]
     __workflow__: ClassVar[Workflow[Any]]
     __at_rest__: ClassVar[str | None] = None
-    """A wait transition that fires by itself when no child is at work and none that has ended can be taken."""
+    """See ``Definition.at_rest``."""
 
     def __init_subclass__(
         cls,

@@ -145,7 +145,7 @@ class Parks:
     async def _rest(self, ways: Sequence[Transition]) -> None:
         """Fire what fires at rest, once every child has ended or waits, and no end of one is taken."""
         driver = self._driver
-        name = driver.definition.machine.__at_rest__
+        name = driver.definition.at_rest
         if self.open_seq is None or not any(item.name == name for item in ways):
             return
         await driver.children.settle()

@@ -79,6 +79,9 @@ class FakeAdapter:
         ConfigError: a responder can never be an answer, or an overridden field is unknown or wrong.
     """
 
+    default_model = FAKE_MODEL_REF.partition(":")[2]
+    """What an agent asks that is given the adapter itself."""
+
     def __init__(
         self,
         agents: Mapping[Any, Any] | None = None,

@@ -33,6 +33,7 @@ from rulvar.contracts.stream import (
     Finish,
     FinishInfo,
     TextDelta,
+    ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
 )
@@ -303,12 +304,15 @@ def _plain_turn(model: ScriptedModel, call: FakeCall, step: Any) -> list[ChatEve
 
 
 def _final_turn(model: ScriptedModel, call: FakeCall, output: Any, usage: Usage) -> list[ChatEvent]:
-    if call.forced_tool is not None:
-        return _tool_turn(model, [{"tool_id": call.forced_tool, "input": output}], usage)
-    as_it_is = isinstance(output, str) and call.req.schema is None
+    as_it_is = isinstance(output, str) and call.req.schema is None and call.forced_tool is None
     text = output if as_it_is else journal_form(output, "the scripted answer").decode("utf-8")
     size = model.stream_chunk
-    deltas: list[ChatEvent] = [TextDelta(text=text[at : at + size]) for at in range(0, len(text), size)]
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    if call.forced_tool is not None:
+        start, end, finish = _tool_turn(model, [{"tool_id": call.forced_tool, "input": output}], usage)
+        assert isinstance(start, ToolCallStart)
+        return [start, *(ToolCallDelta(id=start.id, args_text_delta=piece) for piece in pieces), end, finish]
+    deltas: list[ChatEvent] = [TextDelta(text=piece) for piece in pieces]
     return [*deltas, Finish(finish=FinishInfo(reason="stop"), usage=usage)]
 
 

@@ -20,7 +20,7 @@ from rulvar import (
     transition,
 )
 from rulvar.hitl import AskUser, ConfirmUser
-from rulvar.testing import queue, run_workflow
+from rulvar.testing import failure, queue, run_workflow
 
 
 @document
@@ -414,3 +414,89 @@ async def test_a_prompt_per_turn_of_a_conversation() -> None:
     view = run.park_view()
     assert view is not None
     assert (view.content["question"], len(run.documents)) == ("turn 2", 1)
+
+
+@document(widget=Widget("confirm-prompt", transition="recover"), enable_at=["recovery"])
+class RecoveryQuestion(BaseModel):
+    question: str
+    answer: bool | None = None
+
+
+@document(widget=Widget("text-prompt", transition="proceed"), hide_at=["ask"])
+class HiddenQuestion(BaseModel):
+    question: str
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_prompt_that_is_enabled_at_the_error_place_asks_there(waits: bool) -> None:
+    class Recovering(StateMachine):
+        @transition(to="waiting")
+        def begin(self, ctx: MachineCtx) -> None:
+            ctx.save(RecoveryQuestion(question="Retry the child?"))
+
+        @transition(from_="waiting", to="end", wait=True, error_place="recovery")
+        def on_child(self, ctx: MachineCtx, input: Any) -> None: ...
+
+        @transition(from_="recovery", to="end", wait=waits)
+        def recover(self, ctx: MachineCtx) -> None:
+            ctx.result["recovered"] = True
+
+    apps = in_app(Recovering, RecoveryQuestion)
+    waiting = (await run_workflow(Recovering, apps=apps)).park_view()
+    assert waiting is not None
+    assert (waiting.widget, waiting.transitions) == (None, ["on_child"])
+    run = await run_workflow(Recovering, apps=apps, answers={"on_child": failure("child died")})
+    view = run.park_view()
+    assert view is not None
+    assert (run.status, run.place, view.status, view.place) == ("failed", "recovery", "failed", "recovery")
+    assert (view.widget, view.document_name) == ("confirm-prompt", "recovery_question")
+    assert view.content["question"] == "Retry the child?"
+    assert (view.transitions, view.default_transition) == (["recover"], "recover")
+    recovered = await run.answer("recover")
+    assert (recovered.status, recovered.result, recovered.park_view()) == (
+        "completed",
+        {"recovered": True},
+        None,
+    )
+
+
+async def test_a_class_hides_its_documents_where_it_says() -> None:
+    class Hiding(StateMachine):
+        @transition(to="ask")
+        def begin(self, ctx: MachineCtx) -> None:
+            ctx.save(HiddenQuestion(question="You should not see this."))
+
+        @transition(from_="ask", to="end", wait=True)
+        def proceed(self, ctx: MachineCtx) -> None: ...
+
+    view = await parked(Hiding, HiddenQuestion)
+    assert (view.place, view.transitions, view.default_transition) == ("ask", ["proceed"], "proceed")
+    assert (view.widget, view.document_name) == (None, None)
+
+
+async def test_a_failed_child_is_nobodys_prompt_and_its_parent_is() -> None:
+    class Child(StateMachine):
+        @transition(to="end", error_place="broken")
+        def work(self, ctx: MachineCtx) -> None:
+            raise ValueError("x")
+
+        @transition(from_="broken", to="end", wait=True)
+        def repair(self, ctx: MachineCtx) -> None: ...
+
+    class Parent(StateMachine):
+        @transition(to="waiting")
+        def begin(self, ctx: MachineCtx) -> None:
+            ctx.start(Child, on_done="done")
+
+        @transition(from_="waiting", to="decide", wait=True)
+        def done(self, ctx: MachineCtx, input: Any) -> None:
+            ctx.state["told"] = input.status
+
+        @transition(from_="decide", to="end", wait=True)
+        def go_on(self, ctx: MachineCtx) -> None: ...
+
+    run = await run_workflow(Parent)
+    view = run.park_view()
+    assert view is not None
+    assert (run.state["told"], run.children[0].status) == ("failed", "failed")
+    assert (view.workflow_id, view.transitions) == (run.run_id, ["go_on"])

@@ -547,3 +547,47 @@ async def test_a_body_that_cleans_up_after_its_timeout_has_timed_out(late: Any, 
     assert (run.state, run.children, run.tool_calls, len(run.documents)) == ({}, [], [], 1)
     again = await run.answer("give_up")
     assert (again.status, again.result) == ("completed", {"gave_up": True})
+
+
+def grouped_calls(*calls: Any, **options: Any) -> Any:
+    class Grouped(StateMachine):
+        @transition(to="end", retry=Retry(attempts=2), **options)
+        async def go(self, ctx: MachineCtx) -> None:
+            async with asyncio.TaskGroup() as group:
+                for call in calls:
+                    group.create_task(ctx.call_tool(*call))
+
+    return Grouped
+
+
+async def test_a_write_in_a_task_group_that_may_have_happened_is_not_made_again() -> None:
+    made: list[int] = []
+
+    @tool(effects="write", cost_micros=3)
+    def write(n: int) -> None:
+        made.append(n)
+        raise RuntimeError("PRIVATE")
+
+    @tool
+    def broken(n: int) -> None:
+        raise ToolRefusal("closed")
+
+    for calls in ([(write, {"n": 1})], [(broken, {"n": 2}), (write, {"n": 1})]):
+        made.clear()
+        run = await run_workflow(grouped_calls(*calls, error_place="broken"))
+        assert (run.status, run.outcome.status, run.place) == ("failed", "outcome_unknown", "broken")
+        assert (run.path, made) == (["go"], [1])
+        assert "PRIVATE" not in str(run.outcome)
+
+
+async def test_one_failure_in_a_task_group_is_told_as_it_is() -> None:
+    @tool
+    def broken() -> None:
+        raise ToolRefusal("closed")
+
+    run = await run_workflow(grouped_calls((broken,)))
+    assert run.outcome.error is not None
+    assert (run.outcome.error.code, run.outcome.error.message) == ("tool_failed", "closed")
+    assert run.path == ["go", "go", "go"]
+    two = await run_workflow(grouped_calls((broken,), (broken,)))
+    assert (two.status, two.outcome.status) == ("failed", "error")

@@ -82,6 +82,7 @@ def test_the_document_of_a_run_holds_what_there_is_to_know(rulvar: Rulvar) -> No
         pytest.param(["--arg", "s="], "", {"s": ""}, id="empty"),
         pytest.param(["--arg", "j=@args.json", "--arg", "t=@note.txt"], "", {"j": {"from": "file"}, "t": "a note\n"}, id="files"),
         pytest.param(["--arg", "s=@@home"], "", {"s": "@home"}, id="at sign"),
+        pytest.param(["--arg", "t=@-", "--arg", "n=3"], "two\nlines", {"t": "two\nlines", "n": 3}, id="a pair from stdin"),
         pytest.param(["--args", '{"a": 1, "b": 1}', "--arg", "b=2"], "", {"a": 1, "b": 2}, id="both"),
         pytest.param([], "", None, id="none"),
     ],

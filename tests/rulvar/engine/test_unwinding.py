@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rulvar import Ctx, define_workflow, tool
+from rulvar import Ctx, ToolRefusal, define_workflow, tool
 from rulvar.errors import DeterminismError, JournalMissError, ResolutionError, StoreError
 from rulvar.stores import FileTranscriptStore, InMemoryStore, JsonlFileStore, SqliteStore
 from rulvar.testing import create_test_engine, fake_tool_calls, replay_run
@@ -246,3 +246,32 @@ async def test_a_call_that_is_cancelled_before_its_first_turn_has_an_end_in_the_
         ("agent", "running", None),
         ("agent", "cancelled", 0),
     ]
+
+
+@pytest.mark.parametrize("within", ["body", "parallel", "child"])
+async def test_the_worst_failure_of_a_task_group_is_how_the_run_ends(within: str) -> None:
+    @tool
+    def broken() -> None:
+        raise ToolRefusal("closed")
+
+    @tool(effects="write")
+    def unknown() -> None:
+        raise RuntimeError("PRIVATE")
+
+    async def calls(ctx: Ctx, args: Any) -> Any:
+        await in_task_group(*[ctx.call_tool(item) for item in chosen])
+
+    child = define_workflow("child", calls)
+
+    async def body(ctx: Ctx, args: Any) -> Any:
+        if within == "parallel":
+            return await ctx.parallel([lambda: calls(ctx, None)])
+        return await (ctx.workflow(child) if within == "child" else calls(ctx, None))
+
+    for also, status in (([], "error"), ([unknown], "outcome_unknown")):
+        chosen = [broken, *also]
+        outcome = await create_test_engine(agents={}).run(define_workflow("w", body)).result()
+        assert outcome.status == status
+        assert outcome.error is not None
+        assert ("closed" in outcome.error.message) is (status == "error")
+        assert "PRIVATE" not in outcome.error.message
