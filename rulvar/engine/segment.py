@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Segment"]
 
-_ROUNDING_USD = 1e-9
 _SETTLE_KEY = content_key({"kind": "run-settle"})
 
 
@@ -115,8 +114,6 @@ class Segment:
         if ceiling is None and request.resumed:
             ceiling = recorded_ceiling(meta or {}, entries)
         run = Run(self._engine, request, entries, segment, self._handle._bus, store, ceiling)
-        if request.resumed and request.budget_usd is not None:
-            check_ceiling(run, request.budget_usd)
         if request.strict:
             run.journal.refuse(JournalMissError(f"a strict replay of run {request.run_id!r} writes nothing"))
         before = meta or {}
@@ -193,8 +190,7 @@ class Segment:
                 )
             return self._ended(run, meta, outcome)
         if request.resumed and request.budget_usd is not None and not request.strict:
-            await self._journal_ceiling(run, recorded_ceiling(meta, entries), request.budget_usd)
-            meta["budgetUsd"] = request.budget_usd  # from now on it is the run's
+            await self._journal_ceiling(run, request.budget_usd)
         if request.scope is not None and not request.resumed:
             await self._journal_scope(run, request.scope)
         status, value, error = await self._body(run, args)
@@ -211,16 +207,10 @@ class Segment:
         decision = {"decisionType": "execution_scope", "scope": scope, "scopeDigest": hash_canonical(scope)}
         await run.decide("", key, run.root.span, decision)
 
-    async def _journal_ceiling(self, run: Run, recorded: float | None, ceiling: float) -> None:
+    async def _journal_ceiling(self, run: Run, ceiling: float) -> None:
         key = content_key({"kind": "run-budget-override", "segment": run.segment + 1})
         assert key is not None
-        decision = {
-            "decisionType": "run_budget_override",
-            "source": "resume-options",
-            "segment": run.segment + 1,
-            "budgetUsd": {"recorded": recorded, "applied": ceiling},
-            "settledSpendUsd": run.spend.report().total_usd,
-        }
+        decision = {"decisionType": "run_budget_override", "budgetUsd": ceiling, "segment": run.segment + 1}
         await run.decide("", key, run.root.span, decision)
 
     async def _body(self, run: Run, args: Any) -> tuple[RunStatus, Any, BaseException | None]:
@@ -376,22 +366,5 @@ def recorded_ceiling(meta: Mapping[str, Any], entries: list[JournalEntry]) -> fl
     for entry in entries:
         if entry.kind == "decision" and b'"run_budget_override"' in entry.line:
             value = entry.value
-            told = value.get("budgetUsd", ceiling) if isinstance(value, dict) else ceiling
-            ceiling = told.get("applied", ceiling) if isinstance(told, dict) else told
-    is_number = isinstance(ceiling, (int, float)) and not isinstance(ceiling, bool)
-    return ceiling if is_number else None
-
-
-def check_ceiling(run: Run, ceiling: float) -> None:
-    """Refuse a ceiling that a run has passed already: it would end before its first turn.
-
-    Raises:
-        ConfigError: names what the run has spent.
-    """
-    spent = run.spend.report().total_usd
-    if spent - ceiling > _ROUNDING_USD:
-        raise ConfigError(
-            f"resume of {run.run_id!r}: budget_usd={ceiling} is below the {spent:.4f} USD that the run has spent; "
-            "give it that much or more, or leave it out",
-            data={"field": "budget_usd", "spentUsd": spent},
-        )
+            ceiling = value.get("budgetUsd", ceiling) if isinstance(value, dict) else ceiling
+    return ceiling if isinstance(ceiling, (int, float)) else None
