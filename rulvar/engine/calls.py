@@ -75,12 +75,12 @@ class Opened(msgspec.Struct, eq=False):
     """An operation that is under way: what its terminal entry must repeat.
 
     Attributes:
+        hash_version: of its first entry, and so of the one that ends it.
         origin: where an agent call that goes on had begun; what its tools do stands below that, however often
             it is taken up again. None is here.
         is_invalidated: whether what the journal tells of it must not be kept.
         name: what its author called it, for people who watch the run.
         began_ms: when this segment began with it.
-        hash_version: of its first entry, and so of the one that ends it.
         task: what makes the call.
     """
 
@@ -91,11 +91,11 @@ class Opened(msgspec.Struct, eq=False):
     kind: str
     span: str
     started_at: str
+    hash_version: int | float = CURRENT_HASH_VERSION
     origin: int | None = None
     is_invalidated: bool = False
     name: str = ""
     began_ms: int = 0
-    hash_version: int | float = CURRENT_HASH_VERSION
     task: asyncio.Task[Any] | None = None
 
     @property

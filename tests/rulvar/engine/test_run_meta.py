@@ -10,7 +10,6 @@ from rulvar import Ctx, workflow
 from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.entries import decode_entry
 from rulvar.engine.run_meta import segments_of
-from rulvar.errors import ConfigError
 from rulvar.kernel.matching import JournalIndex
 from rulvar.testing import create_test_engine
 
@@ -58,61 +57,6 @@ async def test_a_run_that_settles_as_it_had_before_is_not_settled_again() -> Non
         engine.store.append_now("r", [decode_entry(encode_json(later))])
         assert (await engine.resume("r", flow).result()).status == "suspended"
         assert len(await engine.store.load("r")) == len(entries) + 1
-
-
-async def test_a_ceiling_that_a_resume_sets_is_the_runs_from_then_on() -> None:
-    @workflow(name="flow")
-    async def flow(ctx: Ctx, args: Any) -> Any:
-        return ctx.budget.remaining().usd
-
-    engine = create_test_engine(agents={})
-    async with engine:
-        assert (await engine.run(flow, run_id="r", budget_usd=5).result()).value == 5
-        assert (await engine.resume("r", flow, budget_usd=7).result()).value == 7
-        meta = await engine.store.load_meta("r")
-        assert meta is not None
-        assert meta["budgetUsd"] == 7
-        assert (await engine.resume("r", flow).result()).value == 7
-        value = next(e.value for e in await engine.store.load("r") if b"run_budget_override" in e.line)
-        assert value == {
-            "decisionType": "run_budget_override",
-            "source": "resume-options",
-            "segment": 2,
-            "budgetUsd": {"recorded": 5, "applied": 7},
-            "settledSpendUsd": 0,
-        }
-
-
-@pytest.mark.parametrize("told", [{"recorded": None, "applied": 3}, 3])
-async def test_a_journaled_ceiling_holds_in_either_form(told: Any) -> None:
-    @workflow(name="flow")
-    async def flow(ctx: Ctx, args: Any) -> Any:
-        return ctx.budget.remaining().usd
-
-    engine = create_test_engine(agents={})
-    async with engine:
-        wire = {"hashVersion": 2, "seq": 0, "scope": "", "key": "k", "ordinal": 0, "kind": "decision"}
-        wire |= {"status": "ok", "spanId": "s0", "startedAt": "2026-01-01T00:00:00.000Z"}
-        value = {"decisionType": "run_budget_override", "segment": 2, "budgetUsd": told}
-        engine.store.append_now("r", [decode_entry(encode_json({**wire, "value": value}))])
-        assert (await engine.resume("r", flow).result()).value == 3
-
-
-@pytest.mark.parametrize("dry", [False, True])
-async def test_a_ceiling_below_what_was_spent_is_refused_before_anything_is_written(dry: bool) -> None:
-    @workflow(name="flow")
-    async def flow(ctx: Ctx, args: Any) -> Any:
-        return await ctx.agent("p")
-
-    price = {"fake:fake-model": {"inputUsdPerMTok": 0, "outputUsdPerMTok": 1e6}}
-    engine = create_test_engine(agents={"*": "eight ch"}, pricing=price)
-    async with engine:
-        assert (await engine.run(flow, run_id="r", budget_usd=5).result()).cost.total_usd == 2
-        before = await engine.store.load_meta("r"), len(await engine.store.load("r"))
-        with pytest.raises(ConfigError, match=r"budget_usd=1.5 is below the 2\.0000 USD"):
-            await engine.resume("r", flow, budget_usd=1.5, dry_run=dry).result()
-        assert (await engine.store.load_meta("r"), len(await engine.store.load("r"))) == before
-        assert (await engine.resume("r", flow, budget_usd=2).result()).value == "eight ch"
 
 
 async def test_a_resume_makes_up_nothing_about_how_a_run_was_started() -> None:
