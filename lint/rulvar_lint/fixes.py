@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core.source import decode, encoding_of
+from rulvar_lint.core.type_parameters import IS_NEEDED, erase_type_parameters
 
 if TYPE_CHECKING:
     from rulvar_lint.core.diagnostic import Diagnostic, Fix
@@ -108,8 +109,9 @@ def _replace(text: str, spans: list[tuple[int, int, str]]) -> str:
 def _parses(text: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        older = erase_type_parameters(text.encode("utf-8", "surrogatepass")) if IS_NEEDED else None
         try:
-            compile(text, "file", "exec", dont_inherit=True)
+            compile(text if older is None else older, "file", "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
     return True

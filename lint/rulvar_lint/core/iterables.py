@@ -145,7 +145,7 @@ def erasing(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """Functions whose result does not depend on the order of their argument."""
     name = ext.path.rpartition(".")[2]
     value = args.first()
-    elem = _elements(f, node, args)
+    elem = None if name in ("len", "bool") else _elements(f, node, args)
     if name in ("sum", "fsum") and elem is not None:
         _sum(f, node, value, elem)
     taint = args.taint()

@@ -6,16 +6,20 @@ import ast
 import builtins
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from rulvar_lint.core.arguments import Args
+from rulvar_lint.core.calls import call_function
 from rulvar_lint.core.edges import Edges
 from rulvar_lint.core.frame import HOST, STEP
 from rulvar_lint.core.libraries.catalog import canonical
 from rulvar_lint.core.values import (
     Class,
+    Const,
     Ext,
     Func,
     LazyChoice,
     LazyImport,
     ModuleRef,
+    Seq,
     Unknown,
     Value,
     join,
@@ -31,6 +35,16 @@ _MISSING: Final = object()
 _BUILTINS: Final = {name: Ext(f"builtins.{name}") for name in dir(builtins)}
 # What these hold is read when they are used, however long ago a name was given to them.
 _LIVE: Final = frozenset({"os.environ", "os.environb"})
+
+
+def _is_public(module: Module, name: str) -> bool:
+    """Whether a star import of a module brings a name."""
+    names = module.env.get("__all__")
+    if isinstance(names, Seq) and names.items and names.elem is None:
+        given = [item.value if isinstance(item, Const) else None for item in names.items]
+        if None not in given:
+            return name in given
+    return not name.startswith("_")
 
 
 class Files(Protocol):
@@ -119,7 +133,7 @@ class Linker:
             path = self.files.find(star, module.path)
             if path:
                 loaded = self.load(path, module)
-                if loaded is not None and not name.startswith("_"):
+                if loaded is not None and _is_public(loaded, name):
                     value = self.binding(loaded, name)
                     if value is not _MISSING:
                         return value
@@ -177,8 +191,13 @@ class Linker:
     def module_attribute(self, f: Frame, node: ast.AST, base: ModuleRef, name: str) -> Value | None:
         """`module.name` in an expression."""
         value = self.module_member(base, name, f.module)
-        if base.module is None or (value is None and name not in base.module.env):
+        if base.module is None:
             return value
+        if value is None and name not in base.module.env:
+            getter = base.module.env.get("__getattr__")
+            return (
+                call_function(f, node, getter, Args([Const(name)], {})) if isinstance(getter, Func) else None
+            )
         return self._read_global(f, node, base.module, name, value)
 
     def static_global(self, module: Module, name: str) -> Value | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rulvar_lint.core.blocks import Block, blocks_of
 from rulvar_lint.core.reparse import reparse
 from rulvar_lint.core.syntax import syntax_tree
+from rulvar_lint.core.type_parameters import IS_NEEDED, erase_type_parameters
 
 if TYPE_CHECKING:
     from rulvar_lint.core.comments import Comments
@@ -212,6 +213,16 @@ def encode(text: str) -> bytes:
         return data
 
 
+def _tree(data: bytes) -> ast.Module:
+    try:
+        return syntax_tree(data)
+    except SyntaxError:
+        older = erase_type_parameters(data) if IS_NEEDED else None
+        if older is None:
+            raise
+        return syntax_tree(older)
+
+
 def parse(data: bytes) -> ast.Module | ParseFailure:
     """Parse a file. Whatever is wrong with it comes back as a value."""
     limit = sys.getrecursionlimit()
@@ -219,7 +230,7 @@ def parse(data: bytes) -> ast.Module | ParseFailure:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             sys.setrecursionlimit(max(limit, DEEP))
-            return syntax_tree(data)
+            return _tree(data)
     except SyntaxError as err:
         return ParseFailure(max(err.lineno or 1, 1), max(err.offset or 1, 1), err.msg or "bad syntax")
     except (ValueError, UnicodeError) as err:

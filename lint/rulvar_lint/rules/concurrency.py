@@ -11,28 +11,23 @@ from rulvar_lint.core.ancestry import ancestors
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.calls import consume
+from rulvar_lint.core.carriers import carries_ctx, closed_over
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, Guard
-from rulvar_lint.core.freevars import free_names_of
 from rulvar_lint.core.functions import is_ctx_work
 from rulvar_lint.core.values import (
-    ATOMS,
     Class,
     Const,
     Container,
     Coro,
     Ctx,
-    Dict,
     Func,
     Inst,
     ModuleRef,
     Obj,
     Partial,
     Seq,
-    Star,
-    Union,
     Value,
-    element_of,
     options_of,
 )
 from rulvar_lint.rules.origins import is_certain
@@ -228,42 +223,6 @@ def _timed(f: Frame, guard: Guard) -> None:
 # RLV304
 
 
-def holds_ctx(value: Value | None, depth: int = 0, seen: set[Value] | None = None) -> bool:
-    """Whether ctx is, or is inside, a value."""
-    if value is None or depth > 4:
-        return False
-    if value.__class__ in ATOMS:
-        return isinstance(value, Ctx)
-    seen = set() if seen is None else seen
-    if value in seen:
-        return False
-    seen.add(value)
-    inner: list[Value | None] = []
-    if isinstance(value, Inst):
-        inner = list(value.attrs.values())
-    elif isinstance(value, Dict):
-        inner = [*value.entries.values(), value.elem]
-    elif isinstance(value, Container):
-        inner = [element_of(value)]
-    elif isinstance(value, Union):
-        inner = list(value.options)
-    elif isinstance(value, Star):
-        inner = [value.value]
-    elif isinstance(value, Partial):
-        inner = [*value.args, *value.keywords.values()]
-    elif isinstance(value, Func):
-        inner = [value.bound, *_closed_over(value)]
-    return any(holds_ctx(item, depth + 1, seen) for item in inner)
-
-
-def _closed_over(func: Func) -> list[Value | None]:
-    """What a closure has of the variables around it that are ctx."""
-    if func.frame is None:
-        return []
-    env = func.frame.env if func.env is None else func.env
-    return [value for name in free_names_of(func.decl) if isinstance(value := env.get(name), Ctx)]
-
-
 def is_shared(base: Value | None) -> bool:
     """Whether a value outlives the run: module state, a class, a function."""
     for option in options_of(base):
@@ -313,7 +272,7 @@ def _store(
     value: Value | None,
 ) -> None:
     _hand_over(f, target, value)
-    if f.mode in (REGION, PLAIN) and holds_ctx(value):
+    if f.mode in (REGION, PLAIN) and carries_ctx(value):
         _escapes(
             f,
             node,
@@ -333,12 +292,12 @@ def _hand_over(f: Frame, target: ast.AST | None, value: Value | None) -> None:
 
 def _store_item(f: Frame, node: ast.AST, target: ast.AST, base: Value | None, value: Value | None) -> None:
     _hand_over(f, target, value)
-    if f.mode in (REGION, PLAIN) and holds_ctx(value):
+    if f.mode in (REGION, PLAIN) and carries_ctx(value):
         _escapes(f, node, target, base, f"ctx is stored in `{f.segment(target)}`, which outlives the run")
 
 
 def _store_name(f: Frame, node: ast.AST, name: str, kind: str, value: Value | None) -> None:
-    if f.mode in (REGION, PLAIN) and kind == "global" and holds_ctx(value):
+    if f.mode in (REGION, PLAIN) and kind == "global" and carries_ctx(value):
         _report(f, node, f"ctx is stored in the global `{name}`, which outlives the run")
 
 
@@ -346,7 +305,11 @@ def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args
     target = node.func if isinstance(node, ast.Call) else None
     for value in args.values() if args is not None else ():
         _hand_over(f, target, value)
-    if f.mode not in (REGION, PLAIN) or args is None or not any(holds_ctx(value) for value in args.values()):
+    if (
+        f.mode not in (REGION, PLAIN)
+        or args is None
+        or not any(carries_ctx(value) for value in args.values())
+    ):
         return
     _escapes(f, node, target, receiver, f"ctx is stored in `{root_name(target)}`, which outlives the run")
 
@@ -354,7 +317,7 @@ def _mutation(f: Frame, node: ast.AST, receiver: Value | None, method: str, args
 def _thread(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if f.mode == STEP:
         return
-    if any(holds_ctx(value) for value in args.values()) or any(
+    if any(carries_ctx(value) for value in args.values()) or any(
         _closes_over_ctx(f, value) for value in args.values()
     ):
         f.emit(node, Cause("RLV304", "ctx crosses a thread or process boundary", f.place(node)))
@@ -363,11 +326,11 @@ def _thread(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 def _closes_over_ctx(f: Frame, value: Value) -> bool:
     if not isinstance(value, Func) or value.frame is None:
         return False
-    return bool(_closed_over(value)) or makes_ctx_work(f, value)
+    return bool(closed_over(value)) or makes_ctx_work(f, value)
 
 
 def _context_variable(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
-    if f.mode in (REGION, PLAIN) and any(holds_ctx(value) for value in args.values()):
+    if f.mode in (REGION, PLAIN) and any(carries_ctx(value) for value in args.values()):
         _report(f, node, "ctx is stored in a context variable, which outlives the run")
 
 
@@ -395,5 +358,5 @@ def _given_to_tool(f: Frame, call: CtxCall) -> None:
 
 def _takes_ctx_along(f: Frame, tool: Value) -> bool:
     if isinstance(tool, Partial):
-        return holds_ctx(tool)
+        return carries_ctx(tool)
     return isinstance(tool, Func) and tool.bound is not None and makes_ctx_work(f, tool)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core import hints
 from rulvar_lint.core.arguments import holds_ctx
 from rulvar_lint.core.effects import Cause
-from rulvar_lint.core.frame import STEP, Guard
-from rulvar_lint.core.values import Ext, Obj, Seq, Star, Value, options_of
+from rulvar_lint.core.frame import HOST, STEP, Guard
+from rulvar_lint.core.nodes import own_nodes
+from rulvar_lint.core.values import Ext, Func, Obj, Seq, Star, Value, options_of
 from rulvar_lint.core.words import names
 from rulvar_lint.rules.concurrency import makes_ctx_work
 
@@ -59,6 +60,43 @@ def _context(f: Frame, node: ast.AST, value: Value | None, how: str, expr: ast.e
                     f.guards.append(Guard("suppress", expr))
             elif option.type == "tenacity.Retrying":
                 f.guards.append(Guard("retry", expr))
+        elif isinstance(option, Seq) and isinstance(expr, ast.Call) and _yield_is_swallowed(f, expr):
+            f.guards.append(Guard("suppress", expr))
+
+
+def _yield_is_swallowed(f: Frame, call: ast.Call) -> bool:
+    """Whether a generator that is a context manager catches all that comes out of its `yield`."""
+    if not isinstance(call.func, (ast.Name, ast.Attribute)):
+        return False
+    for option in options_of(f.ev[call.func.__class__](f, call.func)):
+        if isinstance(option, Func) and "contextmanager" in option.decl.flags:
+            decl = option.decl
+            inside = f.m.new_frame(decl.module, decl, HOST, {}, option.frame, option.env)
+            if any(_catches_all(inside, node) for node in own_nodes(decl.node)):
+                return True
+    return False
+
+
+def _catches_all(f: Frame, node: ast.AST) -> bool:
+    """Whether a statement with a `yield` inside lets neither suspension nor cancellation out."""
+    if isinstance(node, (ast.Try, ast.TryStar)) and _yields(node.body):
+        return any(
+            (handler.type is None or _swallows(f, handler.type))
+            and not always_raises(handler.body, handler.name)
+            for handler in node.handlers
+        )
+    if not isinstance(node, ast.With) or not _yields(node.body):
+        return False
+    calls = [item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call)]
+    for call in calls:
+        head = f.ev[call.func.__class__](f, call.func)
+        if isinstance(head, Ext) and head.path == "contextlib.suppress":
+            return any(_swallows(f, arg) for arg in call.args)
+    return False
+
+
+def _yields(body: list[ast.stmt]) -> bool:
+    return any(isinstance(node, ast.Yield) for stmt in body for node in ast.walk(stmt))
 
 
 def _guarded(f: Frame, guard: Guard) -> None:

@@ -205,11 +205,15 @@ def _factories(f: Frame, node: ast.AST, inst: Inst, given: dict[str, Value | Non
             if origin is not None:
                 _capture(f, node, f"{inst.decl.name}.{name}", origin)
     if causes:
-        f.emit(node, causes[0], fix=_pass_fields(node, missing))
+        f.emit(node, causes[0], fix=_pass_fields(f, node, inst, missing))
 
 
-def _pass_fields(node: ast.AST, missing: list[str | None]) -> Plan | None:
-    if not isinstance(node, ast.Call):
+def _pass_fields(f: Frame, node: ast.AST, inst: Inst, missing: list[str | None]) -> Plan | None:
+    """Fields are passed where the class itself is called, not where `map` or a class method does so."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
+        return None
+    callees = options_of(f.ev[node.func.__class__](f, node.func))
+    if not any(isinstance(callee, Class) and callee.decl is inst.decl for callee in callees):
         return None
     texts = [text for text in missing if text is not None]
     if len(texts) != len(missing):

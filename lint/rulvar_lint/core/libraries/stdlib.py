@@ -107,7 +107,7 @@ CALLS: Final = (
         "RLV105",
         "talks to a server outside the journal",
         """smtplib.SMTP.* smtplib.SMTP_SSL.* ftplib.FTP.* ftplib.FTP_TLS.* imaplib.IMAP4.*
-        imaplib.IMAP4_SSL.*""",
+        imaplib.IMAP4_SSL.* asyncio.Stream.*""",
         pure="""smtplib.SMTP.quit smtplib.SMTP_SSL.quit smtplib.SMTP.close ftplib.FTP.close
         ftplib.FTP.quit""",
     ),
@@ -257,6 +257,9 @@ RESULTS: Final = {
     "asyncio.get_event_loop": "asyncio.AbstractEventLoop",
     "asyncio.get_running_loop": "asyncio.AbstractEventLoop",
     "asyncio.new_event_loop": "asyncio.AbstractEventLoop",
+    "asyncio.open_connection": "asyncio.Streams",
+    "asyncio.open_unix_connection": "asyncio.Streams",
+    "shelve.open": "shelve.Shelf",
     "sqlite3.connect": "sqlite3.Connection",
     "sqlite3.Connection.cursor": "sqlite3.Cursor",
     "sqlite3.Connection.execute": "sqlite3.Cursor",
@@ -294,11 +297,7 @@ RESULTS: Final = {
     "io.RawIOBase.readline": "builtins.bytes",
     "pathlib.Path.read_text": "builtins.str",
     "os.getenv": "builtins.str",
-    "hashlib.sha256": "hashlib.Hash",
-    "hashlib.sha1": "hashlib.Hash",
-    "hashlib.md5": "hashlib.Hash",
-    "hashlib.blake2b": "hashlib.Hash",
-    "hashlib.new": "hashlib.Hash",
+    **{f"hashlib.{name}": "hashlib.Hash" for name in words("sha256 sha1 md5 blake2b new")},
     "hashlib.Hash.digest": "builtins.bytes",
     "hashlib.Hash.hexdigest": "builtins.str",
     "sys.exc_info": "sys.exc_info",
@@ -359,6 +358,7 @@ MEMBERS: Final = {
 
 # Iterating over an instance, or over what the member gives, yields instances of the type.
 ELEMENTS: Final = {
+    "asyncio.Streams": "asyncio.Stream",
     "pathlib.Path.iterdir": "pathlib.Path",
     "pathlib.Path.glob": "pathlib.Path",
     "pathlib.Path.rglob": "pathlib.Path",

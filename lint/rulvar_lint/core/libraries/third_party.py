@@ -133,7 +133,7 @@ CALLS: Final = (
         notion_client.AsyncClient.* jira.JIRA.* playwright.async_api.Page.*
         selenium.webdriver.Chrome.* grpc.unary_unary huggingface_hub.hf_hub_download
         huggingface_hub.snapshot_download mcp.ClientSession.* fastmcp.Client.*""",
-        pure="""boto3.resource.Table boto3.resource.Bucket boto3.resource.Queue
+        pure="""google.cloud.storage.Client.bucket boto3.resource.Table boto3.resource.Bucket boto3.resource.Queue
         boto3.resource.Topic boto3.resource.Object boto3.resource.meta
         boto3.client.get_paginator boto3.client.get_waiter boto3.client.meta
         boto3.client.exceptions stripe.api_key stripe.error stripe.Webhook.construct_event
@@ -142,6 +142,16 @@ CALLS: Final = (
         paramiko.SSHClient.close""",
     ),
     Group("RLV105", _NETWORK, "grpc.Stub.* grpc.UnaryUnaryMultiCallable.*"),
+    Group(
+        "RLV105",
+        _NETWORK,
+        """websockets.Connection.* nats.Client.* pika.Channel.* ldap3.Connection.*
+        clickhouse_connect.Client.* boto3.Waiting.* cassandra.cluster.Cluster.connect
+        google.cloud.storage.Bucket.* google.cloud.storage.Blob.*""",
+        pure="""websockets.Connection.close websockets.Connection.closed nats.Client.is_connected
+        pika.Channel.close clickhouse_connect.Client.close google.cloud.storage.Bucket.blob
+        google.cloud.storage.Bucket.name google.cloud.storage.Blob.name""",
+    ),
     Group(
         "RLV105",
         _CONNECT,
@@ -179,10 +189,10 @@ CALLS: Final = (
             sqlalchemy.ext.asyncio.AsyncConnection sqlalchemy.orm.Session
             sqlalchemy.ext.asyncio.AsyncSession redis.Redis redis.asyncio.Redis
             redis.StrictRedis pymongo.MongoClient motor.motor_asyncio.AsyncIOMotorClient
-            dbapi.Connection dbapi.Cursor""",
+            dbapi.Connection dbapi.Cursor neo4j.Driver neo4j.Session""",
             words(
                 """cursor close aclose is_closed terminate description rowcount lastrowid __aenter__
-    __enter__ pipeline from_url transaction begin_nested in_transaction is_connected
+    __enter__ session pipeline from_url transaction begin_nested in_transaction is_connected
     register_script add_listener get_default_database get_database get_collection
     with_options set_type_codec"""
             ),

@@ -43,6 +43,24 @@ RESULTS: Final = {
     "psycopg_pool.AsyncConnectionPool.connection": "psycopg.AsyncConnection",
     "psycopg2.connect": "psycopg2.connection",
     "psycopg2.connection.cursor": "psycopg2.cursor",
+    **dict.fromkeys(
+        words(
+            """websockets.connect websockets.client.connect websockets.sync.client.connect
+    websockets.asyncio.client.connect websocket.create_connection aiohttp.ClientSession.ws_connect"""
+        ),
+        "websockets.Connection",
+    ),
+    "nats.connect": "nats.Client",
+    "pika.BlockingConnection.channel": "pika.Channel",
+    "clickhouse_connect.get_client": "clickhouse_connect.Client",
+    "boto3.client.get_paginator": "boto3.Waiting",
+    "boto3.client.get_waiter": "boto3.Waiting",
+    "neo4j.Driver.session": "neo4j.Session",
+    "cassandra.cluster.Cluster.connect": "cassandra.cluster.Session",
+    "google.cloud.storage.Client.bucket": "google.cloud.storage.Bucket",
+    "google.cloud.storage.Bucket.blob": "google.cloud.storage.Blob",
+    "aiomysql.connect": "dbapi.Connection",
+    "pymssql.connect": "dbapi.Connection",
     "pymysql.connect": "pymysql.Connection",
     "pymysql.Connection.cursor": "pymysql.Cursor",
     "MySQLdb.connect": "dbapi.Connection",
@@ -141,6 +159,7 @@ RESULTS: Final = {
 TYPES: Final = names("""httpx.Client httpx.AsyncClient requests.Session aiohttp.ClientSession
     urllib3.PoolManager urllib3.HTTPConnectionPool urllib3.HTTPSConnectionPool
     httplib2.Http redis.Redis redis.StrictRedis redis.asyncio.Redis aioredis.Redis
+    pika.BlockingConnection ldap3.Connection cassandra.cluster.Cluster
     pymongo.MongoClient pymongo.AsyncMongoClient motor.motor_asyncio.AsyncIOMotorClient
     openai.OpenAI openai.AsyncOpenAI openai.AzureOpenAI openai.AsyncAzureOpenAI
     anthropic.Anthropic anthropic.AsyncAnthropic anthropic.AnthropicBedrock
