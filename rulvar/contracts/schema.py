@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from rulvar.contracts.schema_types import describe_type
 from rulvar.errors import SchemaError
@@ -24,25 +24,23 @@ _ANNOTATIONS = frozenset(
         "$comment",
     }
 )
-_DROPPED = _ANNOTATIONS | {"$defs", "definitions", "$anchor"}
-_DYNAMIC = ("$dynamicRef", "$dynamicAnchor")
+_DROPPED = _ANNOTATIONS | {"$defs", "$anchor"}
+_DYNAMIC = ("$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
 _ONE = frozenset(
     {
         "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
-        "unevaluatedItems", "unevaluatedProperties", "contentSchema",
+        "unevaluatedItems", "unevaluatedProperties", "contentSchema", "additionalItems",
     }
 )  # fmt: skip
 _MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
-_INDEX = re.compile(r"[0-9]{0,9}")
 
 
 def canonical_schema(schema: Any) -> Any:
     """Return a schema without annotations and local references.
 
-    Local ``$ref``s are inlined, annotation keywords, ``$defs`` and ``definitions`` dropped, and what stands
-    beside a ``$ref`` becomes a sibling of ``allOf``. A list where a schema or a map of them stands is read as
-    an object of index to item.
+    Local ``$ref``s are inlined, annotation keywords and ``$defs`` dropped, and what stands beside a
+    ``$ref`` becomes a sibling of ``allOf``.
 
     Raises:
         SchemaError: a recursive, remote, dynamic or unresolvable reference.
@@ -60,7 +58,8 @@ class _Canonicalizer:
         self.root = root
 
     def node(self, node: Any, expanding: tuple[str, ...]) -> Any:
-        node = _members(node)
+        if isinstance(node, Sequence) and not isinstance(node, str):
+            node = {str(index): item for index, item in enumerate(node)}
         if not isinstance(node, Mapping):
             return node
         for keyword in _DYNAMIC:
@@ -72,14 +71,14 @@ class _Canonicalizer:
         if ref in expanding:
             raise SchemaError(f"schema: {ref} is recursive; a hashed schema must be finite")
         target = self.resolve(ref)
-        if not isinstance(target, (Mapping, Sequence, bool)) or isinstance(target, str):
-            raise SchemaError(f"schema: {ref} points at {type(target).__name__}, which is no schema")
+        if target is None:
+            raise SchemaError(f"schema: {ref} points at null")
         inlined = self.node(target, (*expanding, ref))
         beside = self.keywords({k: v for k, v in node.items() if k != "$ref"}, expanding)
         if not beside:
             return inlined
         more = beside.get("allOf")
-        beside["allOf"] = [*more, inlined] if isinstance(more, list) else [inlined]
+        beside["allOf"] = [inlined, *more] if isinstance(more, list) else [inlined]
         return beside
 
     def keywords(self, node: Mapping[str, Any], expanding: tuple[str, ...]) -> dict[str, Any]:
@@ -94,16 +93,14 @@ class _Canonicalizer:
             return self.node(value, expanding)
         if keyword in _MANY and isinstance(value, (list, tuple)):
             return [self.node(item, expanding) for item in value]
-        if keyword in _NAMED:
-            members = _members(value)
-            if isinstance(members, Mapping):
-                return {name: self.node(item, expanding) for name, item in members.items()}
+        if keyword in _NAMED and isinstance(value, Mapping):
+            return {name: self.node(item, expanding) for name, item in value.items()}
         return value
 
     def resolve(self, ref: str) -> Any:
         if not ref.startswith("#"):
             raise SchemaError(f"schema: {ref} is remote; only references into the schema work")
-        fragment = ref[1:]
+        fragment = unquote(ref[1:])
         if fragment == "":
             return self.root
         if not fragment.startswith("/"):
@@ -117,32 +114,24 @@ class _Canonicalizer:
         return node
 
 
-def _members(value: Any) -> Any:
-    """Return a list as an object of index to item, and anything else as it is."""
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return {str(index): item for index, item in enumerate(value)}
-    return value
-
-
 def _step(node: Any, token: str, ref: str) -> Any:
     if isinstance(node, Mapping) and token in node:
         return node[token]
-    if isinstance(node, (list, tuple)) and _INDEX.fullmatch(token) and int(token or 0) < len(node):
-        return node[int(token or 0)]
+    if isinstance(node, (list, tuple)) and token.isdigit() and int(token) < len(node):
+        return node[int(token)]
     raise SchemaError(f"schema: {ref} points at nothing")
 
 
 def _find_anchor(node: Any, name: str) -> Any:
-    """Return the first object that carries an anchor, outer ones and earlier ones first."""
     pending = [node]
     while pending:
         here = pending.pop()
         if isinstance(here, Mapping):
             if here.get("$anchor") == name:
                 return here
-            pending.extend([*here.values()][::-1])
+            pending.extend(here.values())
         elif isinstance(here, (list, tuple)):
-            pending.extend(reversed(here))
+            pending.extend(here)
     return None
 
 

@@ -7,7 +7,7 @@ effort on a plain model and cannot express decision kinds; version 2 is current.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rulvar.contracts.canonical import canonical_json, hash_canonical, sha256_hex
@@ -32,11 +32,8 @@ CURRENT_HASH_VERSION = 2
 SUPPORTED_HASH_VERSIONS = (CURRENT_HASH_VERSION - 1, CURRENT_HASH_VERSION)
 
 _INCOMPARABLE_IN_V1 = frozenset(
-    {
-        "decision", "plan.decision", "plan.revision", "node.link", "ledger.op", "termination.init",
-        "termination.denied",
-    }
-)  # fmt: skip
+    {"decision", "plan.decision", "ledger.op", "termination.init", "termination.denied"}
+)
 
 
 def content_key(identity: Mapping[str, Any], hash_version: int = CURRENT_HASH_VERSION) -> str | None:
@@ -65,8 +62,9 @@ def project_identity(identity: Mapping[str, Any], hash_version: int) -> dict[str
         raise ConfigError("identity.kind: expected a string")
     if hash_version == 1 and kind in _INCOMPARABLE_IN_V1:
         return None
+    project = _PROJECTIONS.get(kind)
     try:
-        return _project_agent(identity, hash_version) if kind == "agent" else dict(identity)
+        return dict(identity) if project is None else project(identity, hash_version)
     except KeyError as missing:
         raise ConfigError(f"identity.{missing.args[0]}: missing, and an {kind} has one") from None
 
@@ -118,7 +116,7 @@ def _hashed_contract(contract: ToolContract | Mapping[str, Any]) -> dict[str, An
         raise ConfigError(f"tool contract: {missing.args[0]} is missing") from None
     if not isinstance(hashed["name"], str):
         raise ConfigError(f"tool contract: name: expected a string, got {type(hashed['name']).__name__}")
-    if "version" in wire:
+    if wire.get("version") is not None:
         hashed["version"] = wire["version"]
     return hashed
 
@@ -131,7 +129,7 @@ def _project_agent(identity: Mapping[str, Any], hash_version: int) -> dict[str, 
         projected: dict[str, Any] = {"ladder": spec["ladder"]}
     else:
         projected = {"model": spec["model"]}
-        if hash_version > 1 and "effort" in spec:
+        if hash_version > 1 and spec.get("effort") is not None:
             projected["effort"] = spec["effort"]
     return {
         "kind": "agent",
@@ -143,6 +141,22 @@ def _project_agent(identity: Mapping[str, Any], hash_version: int) -> dict[str, 
         "isolation": identity["isolation"],
     }
 
+
+def _picks(*names: str) -> Callable[[Mapping[str, Any], int], dict[str, Any]]:
+    def pick(identity: Mapping[str, Any], _: int) -> dict[str, Any]:
+        return {name: identity[name] for name in names if name in identity}
+
+    return pick
+
+
+_PROJECTIONS: Mapping[str, Callable[[Mapping[str, Any], int], dict[str, Any]]] = {
+    "agent": _project_agent,
+    "step": _picks("kind", "key", "deps"),
+    "child": _picks("kind", "workflow", "args", "key"),
+    "external": _picks("kind", "key"),
+    "approval": _picks("kind", "toolName", "input"),
+    "rand": _picks("kind", "subtype", "key"),
+}
 
 EMPTY_SCHEMA_HASH = hash_canonical(True)
 EMPTY_TOOLSET_HASH = hash_canonical([])

@@ -33,7 +33,7 @@ _PIPELINE = re.compile(rf"pipe:{_NUMBER}:{_NUMBER}")
 _WORKFLOW = re.compile(rf"wf:(.+):{_NUMBER}", re.DOTALL)
 _ORDINAL = re.compile(rf":{_NUMBER}\Z")
 _AGENT = re.compile(rf"agent:{_NUMBER}")
-_NODE_ID = re.compile(r"[0-9A-Z]{26}")
+_NODE_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 @dataclass(frozen=True, slots=True)
