@@ -12,7 +12,8 @@ __all__ = ["Bracket"]
 class Bracket(Coroutine[Any, Any, Any]):
     """A coroutine around another one: each of its steps runs between ``enter`` and ``leave``.
 
-    It is no ``async def``, so that a coroutine that is cancelled before its first step is told so.
+    It is no ``async def``, so that a coroutine that is cancelled before its first step is told so. To
+    whoever looks at its task it has the name and the frame of the other one.
     """
 
     __slots__ = ("_steps",)
@@ -57,3 +58,8 @@ class Bracket(Coroutine[Any, Any, Any]):
 
     def __next__(self) -> Any:
         return self.send(None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_steps":
+            raise AttributeError(name)
+        return getattr(self._steps, name)

@@ -9,13 +9,13 @@ only when the code that the body can reach names such a source at all.
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rulvar.engine.branch import CURRENT_PLACE
+from rulvar.engine.callers import author_of, callers_of
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.guard_policy import GuardPolicy
 from rulvar.engine.impurity import Notices, Source, Sources, known_sources
@@ -27,21 +27,6 @@ if TYPE_CHECKING:
     from rulvar.engine.run import Run
 
 __all__ = ["Guard", "Watch"]
-
-_RULVAR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_RUNS_BODIES = tuple(
-    _RULVAR + path.replace("/", os.sep)
-    for path in (
-        "engine/bracket.py",
-        "engine/workflow.py",
-        "engine/primitives/child.py",
-        "engine/primitives/parallel.py",
-        "engine/primitives/phase.py",
-        "engine/primitives/pipeline.py",
-        "machines/",
-    )
-)
-"""What calls the workflow's own code; whatever else of rulvar calls user code calls a step or a tool."""
 
 _MOST_BODIES = 1024
 
@@ -144,14 +129,14 @@ class Watch:
 
     def saw(self, source: Source, frame: FrameType) -> None:
         """Take note of a read, once per site, when it is the workflow's own."""
-        author = _author(frame)
+        author = author_of(frame)
         if author is None or not self._guard.project.holds(author.f_code.co_filename):
             return
         site = (author.f_code.co_filename, author.f_lineno, source.code)
         if site in self._seen:
             return
-        callers, ends_in_body = _callers(author)
-        if not ends_in_body:
+        callers, is_workflow = callers_of(author)
+        if not is_workflow:
             return
         self._seen.add(site)
         frames = [frame for frame in callers if self._guard.project.holds(frame.f_code.co_filename)]
@@ -184,21 +169,3 @@ def _sensor(sources: Sources) -> Sensor:
     from rulvar.engine.profile_sensor import ProfileSensor
 
     return ProfileSensor(sources)
-
-
-def _author(frame: FrameType) -> FrameType | None:
-    """Return the frame of written code: generated methods, of dataclasses say, have no file."""
-    author: FrameType | None = frame
-    while author is not None and author.f_code.co_filename == "<string>":
-        author = author.f_back
-    return author
-
-
-def _callers(frame: FrameType) -> tuple[list[FrameType], bool]:
-    """Return the frames from a read out to rulvar, and whether rulvar has called a workflow there."""
-    frames: list[FrameType] = []
-    caller: FrameType | None = frame
-    while caller is not None and not caller.f_code.co_filename.startswith(_RULVAR):
-        frames.append(caller)
-        caller = caller.f_back
-    return frames, caller is not None and caller.f_code.co_filename.startswith(_RUNS_BODIES)

@@ -18,6 +18,7 @@ from rulvar.engine.bracket import Bracket
 from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.impurity import Notices, Sources, environment_reader
+from rulvar.engine.own_tasks import OwnTasks
 from rulvar.engine.reach import Reach
 
 if TYPE_CHECKING:
@@ -63,15 +64,34 @@ class MonitoringSensor:
 class _View:
     """How one run is watched: its code is marked on the stack, and that is all."""
 
-    __slots__ = ()
+    __slots__ = ("tasks",)
+
+    def __init__(self) -> None:
+        self.tasks = OwnTasks(self.inside)
 
     def inside(self, body: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
         """Return a coroutine that runs a body in view."""
-        return Bracket(body)
+        return _Seen(body, self)
 
     def ctx(self, run: Run) -> Ctx:
         """Return a ctx: an ordinary one."""
         return Ctx(run)
+
+
+class _Seen(Bracket):
+    """Runs steps in view."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, awaited: Awaitable[Any], view: _View) -> None:
+        super().__init__(awaited)
+        self._view = view
+
+    def enter(self) -> bool:
+        return self._view.tasks.begin_step()
+
+    def leave(self, before: bool) -> None:
+        self._view.tasks.end_step(before)
 
 
 class _Tool:

@@ -3,10 +3,12 @@
 For Python 3.11. The profile function of a thread sees every call that is made in it, so it is
 switched off around whatever the engine does: the methods of ``ctx``, and what is awaited from them.
 The code between two switches is written out flat, because every call in it is itself profiled.
+A task that the workflow makes is its code, too: while it runs, the loop makes tasks that run in view.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Coroutine
 from sys import getprofile, setprofile
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rulvar.engine.bracket import Bracket
 from rulvar.engine.ctx import Ctx
 from rulvar.engine.impurity import Notices, Sources, environment_reader
+from rulvar.engine.own_tasks import OwnTasks
 from rulvar.engine.reach import Reach
 
 if TYPE_CHECKING:
@@ -46,11 +49,12 @@ class ProfileSensor:
 class _View:
     """The profile function of one run, and whether it is on."""
 
-    __slots__ = ("hook", "on")
+    __slots__ = ("hook", "on", "tasks")
 
     def __init__(self, sources: Sources, notices: Notices) -> None:
         self.hook = _hook(sources, notices)
         self.on = False
+        self.tasks = _SeenTasks(self.inside, self)
 
     def inside(self, body: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
         """Return a coroutine that runs a body in view."""
@@ -73,6 +77,25 @@ class _View:
         self.on = False
 
 
+class _SeenTasks(OwnTasks):
+    """Makes tasks: out of view itself, as every call that it makes would be profiled."""
+
+    def __init__(self, watch: Callable[[Any], Any], view: _View) -> None:
+        super().__init__(watch)
+        self._view = view
+
+    def make(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
+        view = self._view
+        if not view.on:
+            return self.make_plain(loop, coroutine, **options)
+        view.switch_off()
+        try:
+            seen = self.watch(coroutine) if type(coroutine) is CoroutineType else coroutine
+            return self.make_plain(loop, seen, **options)
+        finally:
+            view.switch_on()
+
+
 class _Seen(Bracket):
     """Runs steps in view."""
 
@@ -82,15 +105,37 @@ class _Seen(Bracket):
         super().__init__(awaited)
         self._view = view
 
-    def enter(self) -> bool:
-        before = self._view.on
-        if not before:
-            self._view.switch_on()
-        return before
+    def enter(self) -> bool | None:
+        view = self._view
+        if view.on:
+            return None
+        was_told = view.tasks.begin_step()
+        view.switch_on()
+        return was_told
 
-    def leave(self, before: bool) -> None:
-        if not before:
+    def leave(self, before: bool | None) -> None:
+        if before is not None:
             self._view.switch_off()
+            self._view.tasks.end_step(before)
+
+    def send(self, value: Any) -> Any:
+        """Run one step; as the bracket does, in as few calls as it takes."""
+        view, loop = self._view, asyncio.get_running_loop()
+        tasks, hook, before = view.tasks, view.hook, loop.get_task_factory()
+        if view.on or before is tasks.factory or getprofile() is not None:
+            return super().send(value)
+        tasks.host_factory = before
+        loop.set_task_factory(tasks.factory)
+        view.on = True
+        setprofile(hook)
+        try:
+            return self._steps.send(value)
+        finally:
+            if getprofile() is hook:
+                setprofile(None)
+            view.on = False
+            if loop.get_task_factory() is tasks.factory:
+                loop.set_task_factory(before)
 
 
 class _Unseen(Coroutine[Any, Any, Any]):

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rulvar.contracts.canonical import encode_json
 from rulvar.contracts.messages import ChatRequest, ToolChoice
 from rulvar.contracts.request_hash import TELEMETRY_NAMESPACE
 from rulvar.contracts.stream import WireError
-from rulvar.errors import ConfigError, FakeResponderError
+from rulvar.errors import ConfigError, FakeResponderError, NonSerializableValueError
 
 __all__ = ["FakeCall", "FakeToolCalls", "Responders", "Script", "fake_tool_calls", "fake_wire_error"]
 
@@ -70,7 +71,7 @@ def fake_tool_calls(
     ``name``, ``args`` and, when the test cares, ``id``. Ids are minted otherwise.
 
     Raises:
-        ConfigError: no call, or a call without a name.
+        ConfigError: no call, a call without a name, or arguments that are no JSON.
     """
     wanted: list[Any] = []
     for call in calls:
@@ -251,7 +252,15 @@ def _tool_call(call: Any) -> tuple[str, Any, str | None]:
     call_id = call.get("id")
     if call_id is not None and (not isinstance(call_id, str) or not call_id):
         raise ConfigError("fake_tool_calls: id must be a nonempty text")
-    return call["name"], call.get("args", {}), call_id
+    args = call.get("args", {})
+    try:
+        encode_json(args)
+    except NonSerializableValueError as error:
+        raise ConfigError(
+            f"fake_tool_calls: args of {call['name']!r} are no JSON, which is all that a model can send: {error}",
+            data={"field": "args", **(error.data or {})},
+        ) from None
+    return call["name"], args, call_id
 
 
 def _compiled(pattern: Any) -> re.Pattern[str] | None:

@@ -242,6 +242,93 @@ async def test_every_place_that_runs_workflow_code_is_watched() -> None:
     assert sorted(found) == sorted(["RLV101", "RLV102", "RLV103", "RLV101", "RLV108", "RLV101", "RLV108"])
 
 
+async def test_tasks_that_the_body_makes_are_watched_and_their_steps_are_free() -> None:
+    async def one(ctx: Ctx, number: int) -> float:
+        await asyncio.sleep(0)
+        time.time()  # gathered
+        return await ctx.step("s", lambda: time.time(), deps=[number])
+
+    async def two(ctx: Ctx) -> None:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(three(), name="three")
+            assert "three()" in repr(task)
+        uuid.uuid4()  # after
+
+    async def three() -> None:
+        await asyncio.sleep(0)
+        random.random()  # in a group
+
+    async def four() -> str:
+        return datetime.datetime.now().isoformat()  # in time
+
+    async def body(ctx: Ctx, args: Any) -> None:
+        await asyncio.gather(*(one(ctx, number) for number in range(3)))
+        await asyncio.create_task(two(ctx))
+        await ctx.parallel([lambda: asyncio.wait_for(four(), 5)])
+
+    outcome, found = await watched(body)
+    assert outcome.status == "ok", outcome.error
+    assert sorted(w["line"] for w in found) == [
+        line_of(m) for m in ("gathered", "after", "in a group", "in time")
+    ]
+
+
+async def test_tasks_that_steps_tools_and_models_make_are_free() -> None:
+    async def stamp() -> float:
+        await asyncio.sleep(0)
+        return time.time()
+
+    @tool
+    async def clock() -> float:
+        """Tell the time."""
+        return await asyncio.create_task(stamp())
+
+    def answer(call: Any) -> Any:
+        background.append(asyncio.create_task(pump()))
+        return "done" if len(call.req.messages) > 1 else fake_tool_calls(name="clock", args={})
+
+    async def pump() -> float:
+        return time.time() + len(os.environ.get("HOME", ""))
+
+    async def body(ctx: Ctx, args: Any) -> None:
+        await ctx.step("s", lambda: asyncio.create_task(stamp()))
+        await ctx.agent("what time is it?", tools=[clock])
+        if args:
+            await stamp()
+
+    background: list[asyncio.Task[float]] = []
+    outcome, found = await watched(body, agents={"*": answer})
+    await asyncio.gather(*background)
+    assert (outcome.status, found) == ("ok", [])
+
+
+async def test_a_task_factory_of_the_workflow_or_its_host_makes_the_tasks() -> None:
+    def factory(loop: Any, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        made.append(coroutine.__name__)
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+    async def stamp() -> float:
+        return time.time()
+
+    async def body(ctx: Ctx, args: Any) -> None:
+        if args == "installs one":
+            asyncio.get_running_loop().set_task_factory(factory)
+        await asyncio.create_task(stamp())
+
+    made: list[str] = []
+    loop = asyncio.get_running_loop()
+    try:
+        for args in ("finds one", "installs one"):
+            loop.set_task_factory(factory if args == "finds one" else None)
+            made.clear()
+            found = await warnings_of(body, args=args)
+            assert "stamp" in made
+            assert loop.get_task_factory() is factory
+            assert codes(found) == (["RLV101"] if args == "finds one" else [])
+    finally:
+        loop.set_task_factory(None)
+
+
 class Clock:
     """Project code behind methods, properties and class attributes."""
 
@@ -637,6 +724,7 @@ async def test_nothing_is_left_installed_when_the_engine_closes() -> None:
     before = (time.time, random.random, uuid.uuid4, os.environ, datetime.datetime)
     await warnings_of(body)
     assert sys.getprofile() is None
+    assert asyncio.get_running_loop().get_task_factory() is None
     if sys.version_info >= (3, 12):
         assert "rulvar" not in [sys.monitoring.get_tool(number) for number in range(6)]
     assert (time.time, random.random, uuid.uuid4, os.environ, datetime.datetime) == before

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pytest
 
 from rulvar import Agent, Engine
 from rulvar.errors import ConfigError
-from rulvar.testing import final, scripted_model
+from rulvar.testing import fake_tool_calls, final, scripted_model
 
 REPLY = {"type": "object", "properties": {"reply": {"type": "string"}}, "required": ["reply"]}
 
@@ -46,3 +47,12 @@ async def test_a_function_that_returns_no_answer_fails_the_model(returned: Any, 
     assert outcome.error is not None
     assert (outcome.status, outcome.error.code) == ("error", "model_failed")
     assert told in outcome.error.message
+
+
+def test_arguments_that_no_model_could_send_are_refused_where_they_are_written() -> None:
+    when = datetime.datetime(2026, 11, 30)
+    with pytest.raises(ConfigError, match=r"args of 'book' .* \$\.nights\[0\] is of type datetime"):
+        fake_tool_calls(name="book", args={"nights": [when]})
+    with pytest.raises(ConfigError, match=r"args of 'book' .* \$ is of type set"):
+        fake_tool_calls({"name": "book", "args": {1, 2}})
+    fake_tool_calls(name="book", args='{"cut off')  # a model can send that
