@@ -145,7 +145,7 @@ def _named_values(text: str) -> Iterator[Secret]:
 
 def _ends_value(text: str, end: int, value_end: int) -> bool:
     """Whether a name is the last of a masked value, so that it has a value of its own behind it."""
-    return value_end - end <= _LONGEST_JOINT and not text[end:value_end].strip("\\\"'`:=> ")
+    return value_end - end <= _LONGEST_JOINT and not text[end:value_end].strip("\\\"'`:= ")
 
 
 def _element_text(text: str, start: int, end: int) -> tuple[int, int] | None:

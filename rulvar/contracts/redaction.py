@@ -115,13 +115,35 @@ class Redactor:
         masked = list(redacted.masked)
         result = list(redacted.value)
         for field, indexes in _delta_runs(result):
-            pieces = [result[index][field] for index in indexes]
-            whole = "".join(pieces)
-            joined = self._text(whole, f"{path}[{indexes[0]}].{field}", masked)
-            if joined != whole:
+            found: list[Masked] = []
+            pieces = [(events[index][field], result[index][field]) for index in indexes]
+            joined = self._joined(pieces, f"{path}[{indexes[0]}].{field}", found)
+            if joined != "".join(redacted for _, redacted in pieces):
+                masked += found
                 for index in indexes:
                     result[index] = {**result[index], field: joined if index == indexes[0] else ""}
         return Redaction(result, tuple(masked))
+
+    def _joined(self, pieces: list[tuple[str, str]], path: str, masked: list[Masked]) -> str:
+        """Return the text of pieces (as they came, and redacted one by one), redacted as one.
+
+        What was masked in a piece alone is masked in the whole too.
+        """
+        whole = self._apply_hook("".join(piece for piece, _ in pieces), path, masked)
+        hooked = [self._apply_hook(piece, path, []) for piece, _ in pieces]
+        secrets = find_secrets(whole)
+        is_of_pieces = whole == "".join(hooked)
+        position = 0
+        for piece, (_, redacted) in zip(hooked, pieces, strict=True):
+            if is_of_pieces and redacted != piece:
+                secrets += [secret.moved(position) for secret in find_secrets(piece)]
+            position += len(piece)
+        masked.extend(Masked(path, secret.rule) for secret in secrets)
+        joined = _mask(_replace(whole, _merge(secrets) if len(secrets) > 1 else secrets), None)
+        if not is_of_pieces:  # the hook masked across pieces, and places moved
+            for piece, (_, redacted) in zip(hooked, pieces, strict=True):
+                joined = joined.replace(piece, redacted) if redacted != piece else joined
+        return joined
 
     def _value(self, value: Any, path: str, name: str | None, masked: list[Masked]) -> Any:
         kind = type(value)

@@ -26,6 +26,10 @@ class Secret:
     rule: str
     mask: str = MASK
 
+    def moved(self, by: int) -> Secret:
+        """Return the same so many characters further on."""
+        return Secret(self.start + by, self.end + by, self.rule, self.mask)
+
 
 # Every shape eats the word it stands in, so that masking one never uncovers the start of another.
 _KEY_BLOCK = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"

@@ -31,6 +31,7 @@ def test_a_name_in_quotes_is_no_name_of_the_word_behind_it(text: str) -> None:
         ("api_key={key}. Then go on", "api_key=[REDACTED]}. Then go on"),
         ('authorization="w8Kq2 and [REDACTED]"', 'authorization="[REDACTED] and [REDACTED]"'),
         ('authorization="Bearer [REDACTED]"', 'authorization="Bearer [REDACTED]"'),
+        ('{"Authorization": "Basic <user>:<password>"}.', '{"Authorization": "[REDACTED]"}.'),
         ("api_key=Bearer w8Kq2xT0zz", "api_key=Bearer [REDACTED]"),
     ],
 )

@@ -217,6 +217,32 @@ def test_a_hook_that_is_no_function_is_refused() -> None:
         Redactor("mask")  # type: ignore[arg-type]
 
 
+def test_the_hook_masks_a_text_once_however_many_pieces_it_comes_in() -> None:
+    def pseudonym(text: str) -> str:
+        return re.sub(r"user-(\w+)", lambda match: f"user-{match[1][::-1]}x", text)
+
+    pieces = [{"type": "text-delta", "text": text} for text in ("hi user-ann, ", "hi us", "er-bob")]
+    redacted = Redactor(pseudonym).redact_events(pieces).value
+    assert "".join(event["text"] for event in redacted) == "hi user-nnax, hi user-bobx"
+    assert Redactor(pseudonym).redact_events(pieces[:1]).value[0]["text"] == "hi user-nnax, "
+
+
+@pytest.mark.parametrize(
+    ("pieces", "redacted"),
+    [
+        (["use sk-FAKEFAKEFAKE", "FAKE1", " now"], f"use {MASK} now"),
+        (["x", "Bearer FAKETOKEN1 ", "api_", "key=FAKE2."], f"xBearer {MASK} api_key={MASK}"),
+        (["ann: x", "Bearer FAKETOKEN1", " of a", "nn"], f"#: xBearer {MASK} of #"),
+    ],
+)
+def test_what_is_masked_in_a_piece_or_in_the_whole_is_masked(pieces: list[str], redacted: str) -> None:
+    events = [{"type": "text-delta", "text": piece} for piece in pieces]
+    made = Redactor(lambda text: text.replace("ann", "#")).redact_events(events)
+    assert "".join(event["text"] for event in made.value) == redacted
+    assert made.masked
+    assert Redactor(lambda text: text.replace("ann", "#")).redact_events(made.value).value == made.value
+
+
 def test_a_credential_cut_in_two_by_the_stream_is_masked() -> None:
     events = [
         {"type": "text-delta", "text": "use sk-FA"},
