@@ -101,7 +101,9 @@ class AgentResult(Generic[Value]):
     Attributes:
         status: ok, error, limit or cancelled; skipped where the journal says that the call was abandoned.
         output: the answer; None unless status is ok.
-        error: the failure, with its kind in ``error.data["kind"]``.
+        error: the failure, with its kind in ``error.data["kind"]``; None for a call that ended at a limit
+            or was cancelled, where nothing failed.
+        failure: what the same call raises when it asks for the value: the error, or why there is no value.
         usage: tokens of all turns.
         served_by: the model that answered last.
         cost_usd: cost of all turns; None when the model has no price.
@@ -112,6 +114,7 @@ class AgentResult(Generic[Value]):
     status: Literal["ok", "error", "limit", "cancelled", "skipped"]
     output: Value | None = None
     error: WireError | None = None
+    failure: WireError | None = None
     usage: Usage = ZERO_USAGE
     served_by: str | None = None
     cost_usd: float | None = None

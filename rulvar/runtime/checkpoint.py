@@ -20,7 +20,6 @@ from rulvar.contracts.messages import Msg, ToolCallPart, ToolResultPart
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import ConfigError
 from rulvar.runtime.history import dump_wire
-from rulvar.runtime.structured import RESULT_TOOL
 
 __all__ = ["LoopState", "checkpoint_json", "decode_checkpoint", "encode_checkpoint", "unanswered_calls"]
 
@@ -83,7 +82,7 @@ def unanswered_calls(messages: Sequence[Msg]) -> list[ToolCallPart]:
     if turn.role != "assistant":
         return []
     calls = [part for part in turn.parts if isinstance(part, ToolCallPart)]
-    return [call for call in calls if call.id not in answered and call.name != RESULT_TOOL]
+    return [call for call in calls if call.id not in answered]
 
 
 def encode_checkpoint(state: LoopState, reference: str, role: str) -> bytes:

@@ -141,8 +141,9 @@ class AgentLoop:
             self.host.failed(told, will_retry=False)
         if (end := refused_or_full(turn)) is not None:
             return end
-        calls = [call for call in turn.tool_calls if call.name != structured.RESULT_TOOL]
-        if calls and (self.task.tools or self.task.is_conducted):
+        calls = turn.tool_calls
+        delivers = self._is_forced() and any(call.name == structured.RESULT_TOOL for call in calls)
+        if calls and not delivers and (self.task.tools or self.task.is_conducted):
             if (end := await self.host.admit_calls(calls, self.state)) is not None:
                 return await self._refused(end)
             return await self._answer(calls) or self._stuck()

@@ -48,7 +48,8 @@ def deliver(
 ) -> Any:
     """Hand a terminal entry to the workflow: its value, its full result or its error; see :func:`hand_over`."""
     status = wire["status"]
-    error = _error_of(status, wire)
+    recorded = wire.get("error") if status != "ok" else None
+    error = WireError.from_wire(recorded) if recorded else None
     output = None
     if status == "ok":
         value = wire.get("value")
@@ -60,6 +61,7 @@ def deliver(
         status=status,
         output=output,
         error=error,
+        failure=error or _failure(status, wire),
         usage=usage,
         served_by=wire.get("servedBy"),
         cost_usd=run.spend.bill(wire).cost_usd,
@@ -79,30 +81,29 @@ def hand_over(
     """
     if options.result == "full":
         return result
-    if result.error is None:
+    if result.failure is None:
         return result.output
     if options.on_error == "null":
         run.dropped.append(
             Dropped(
                 source="agent-onerror-null",
                 scope=place.scope,
-                error=result.error,
+                error=result.failure,
                 entry_ref=result.entry_ref,
                 label=options.label,
             )
         )
         return None
-    raised = _call_error(result.error, result)
+    raised = _call_error(result.failure, result)
     if note is not None:
         raised.add_note(note)
     raise raised
 
 
-def _error_of(status: str, wire: Mapping[str, Any]) -> WireError | None:
+def _failure(status: str, wire: Mapping[str, Any]) -> WireError | None:
+    """Return why an entry that holds no error has no value either; None when it has one."""
     if status == "ok":
         return None
-    if recorded := wire.get("error"):
-        return WireError.from_wire(recorded)
     text = _limit_text(wire) if status == "limit" else f"the agent ended {status}"
     return WireError(code="agent", message=text, retryable=False, data={"kind": "terminal"})
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rulvar import Ctx, Engine, Finish, FinishInfo, TextDelta, Usage, define_workflow, workflow
-from rulvar.testing import FAKE_MODEL_REF, FakeAdapter, create_test_engine
+from rulvar import Ctx, Engine, Finish, FinishInfo, TextDelta, Usage, define_workflow, tool, workflow
+from rulvar.testing import FAKE_MODEL_REF, FakeAdapter, create_test_engine, fake_tool_calls
 
 
 @pytest.mark.parametrize(
@@ -103,3 +103,57 @@ async def test_a_text_is_an_answer_where_the_provider_holds_the_model_to_the_sch
     outcome, requests = await answered(CLOSED, 'so: {"n": 1} it is')
     assert outcome.value == {"n": 1}
     assert requests[0].schema == CLOSED
+
+
+async def test_a_tool_of_the_name_of_the_forced_one_is_a_tool_like_any_other() -> None:
+    ran: list[str] = []
+
+    @tool
+    def emit_result(text: str) -> str:
+        """Send a result to somebody."""
+        ran.append(text)
+        return "sent"
+
+    def model(call: Any) -> Any:
+        if call.req.messages[-1].role == "tool":
+            return "end"
+        return fake_tool_calls(name="emit_result", args={"text": "hello"})
+
+    engine = create_test_engine(agents={"*": model})
+
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        return await ctx.agent("p", tools=[emit_result])
+
+    async with engine:
+        assert (await engine.run(flow).result()).value == "end"
+    assert ran == ["hello"]
+
+
+async def test_an_answer_that_comes_with_other_calls_is_the_answer() -> None:
+    ran: list[int] = []
+
+    @tool
+    def look() -> str:
+        """Look."""
+        ran.append(1)
+        return "seen"
+
+    def model(call: Any) -> Any:
+        if len(engine.fake.calls) == 1:
+            return "no JSON"
+        return fake_tool_calls({"name": "look", "args": {}}, {"name": "emit_result", "args": {"n": 4}})
+
+    engine = create_test_engine(agents={"*": model}, caps_overrides={"structured_output": "forced-tool"})
+
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        return await ctx.agent("p", tools=[look], schema=CLOSED)
+
+    async with engine:
+        assert (await engine.run(flow).result()).value == {"n": 4}
+    assert ran == []
+    assert [getattr(call.req.tool_choice, "name", None) for call in engine.fake.calls] == [
+        None,
+        "emit_result",
+    ]
