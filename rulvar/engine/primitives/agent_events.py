@@ -137,7 +137,8 @@ async def _tool_calls(run: Run, wire: Mapping[str, Any]) -> list[tuple[dict[str,
         return []
     try:
         data = await run.transcript_store.get(ref)
-        state = {} if data is None else decode_json(data)
+        # a byte that names the format may stand before the object
+        state = {} if data is None else decode_json(data.removeprefix(b"\x01"))
     except (StoreError, OSError, ValueError, RecursionError):
         return []  # what is told of a replay is no reason to fail it
     messages = state.get("messages") if isinstance(state, Mapping) else None
