@@ -6,6 +6,7 @@ ceiling is more: exchanges of agents that are under way, and of work that was ab
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -153,9 +154,15 @@ class Spend:
         return bill_entry(wire, self.price)
 
     def price(self, reference: str, usage: Usage) -> float | None:
-        """Return the cost of a usage at a model's price, None when it has none."""
+        """Return the cost of a usage at a model's price, None when it has none.
+
+        An adapter may tell a price that cannot be; what comes to no amount, or to a credit, is no price.
+        """
         pricing = self._pricing(reference)
-        return None if pricing is None else price_usd(pricing, usage)
+        if pricing is None:
+            return None
+        cost = price_usd(pricing, usage)
+        return cost if 0 <= cost < math.inf else None
 
     def report(self) -> CostReport:
         """Return the cost report so far."""
