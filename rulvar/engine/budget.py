@@ -26,7 +26,7 @@ __all__ = ["Budget", "BudgetSnapshot", "BudgetView", "Remaining", "Spent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a run has spent so far, earlier segments included."""
+    """What a run has spent so far, earlier segments included; children count among the agents that it has started."""
 
     usd: float
     usage: Usage
@@ -321,7 +321,7 @@ class Budget:
     def spent(self) -> Spent:
         """Return what the run has spent."""
         spend = self._run.spend
-        return Spent(usd=spend.spent_usd, usage=spend.usage, agents_spawned=spend.agents)
+        return Spent(usd=spend.spent_usd, usage=spend.usage, agents_spawned=self.spawned)
 
     def remaining(self) -> Remaining:
         """Return what the run may still spend."""

@@ -39,7 +39,6 @@ class Spend:
         self.held_usd = 0.0
         self.past: list[tuple[int, str, float]] = []
         """Seq, scope and cost of the ends that the journal brought; see ``PastSpend``."""
-        self.agents = 0
         self._under_way: dict[int, float] = {}
         self._under_way_usd = 0.0
         self._wire_requests = 0
@@ -118,7 +117,6 @@ class Spend:
             abandoned: whether an abandon entry covers it: its money is told apart from the run's.
         """
         bill = self.bill(wire)
-        self.agents += 1
         under_way = self._under_way.pop(wire.get("ref", -1), 0.0)
         self._under_way_usd = self._under_way_usd - under_way if self._under_way else 0.0
         self._wire_requests += _wire_requests(wire.get("providerCalls"))
