@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from rulvar.contracts.messages import Msg
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.engine.past_spend import PastSpend
 from rulvar.errors import BudgetExhaustedError
-from rulvar.kernel.admission import Estimate, estimate
+from rulvar.kernel.admission import Estimate, estimate, recorded_admissions
 from rulvar.kernel.ledger import ROOT, Account, Denial, Ledger, Reservation, usd
 from rulvar.runtime.history import rough_tokens
 from rulvar.runtime.pricing import affordable_output_tokens
@@ -26,7 +26,7 @@ __all__ = ["Budget", "BudgetSnapshot", "BudgetView", "Remaining", "Spent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a run has spent so far, earlier segments included."""
+    """What a run has spent so far, earlier segments included; children count among the agents that it has started."""
 
     usd: float
     usage: Usage
@@ -105,6 +105,7 @@ class Budget:
         self.children: dict[str, int] = {}
         self.calls = 0
         self._past: PastSpend | None = None
+        self._admissions: Mapping[tuple[str, str], tuple[int, Mapping[str, Any]]] | None = None
         self._unbounded: set[str] = set()
         self.is_exhausted = False
         """Whether the run's own ceiling is reached, or refused a call: the run ends exhausted, whoever catches that."""
@@ -227,6 +228,12 @@ class Budget:
             before = self._past.of(place.account, admitted_at)
             self.ledger.reopen(scope, place.account, self._fraction(share), before, spent)
 
+    def recorded_admissions(self) -> Mapping[tuple[str, str], tuple[int, Mapping[str, Any]]]:
+        """Return the decisions on children that the journal brought, with their seqs; see the kernel's."""
+        if self._admissions is None:
+            self._admissions = recorded_admissions(self._run.index.decisions.get("spawn-admission", ()))
+        return self._admissions
+
     def is_raised_since(self, seq: int) -> bool:
         """Whether the run was given another ceiling after an entry."""
         request = self._run.request
@@ -314,7 +321,7 @@ class Budget:
     def spent(self) -> Spent:
         """Return what the run has spent."""
         spend = self._run.spend
-        return Spent(usd=spend.spent_usd, usage=spend.usage, agents_spawned=spend.agents)
+        return Spent(usd=spend.spent_usd, usage=spend.usage, agents_spawned=self.spawned)
 
     def remaining(self) -> Remaining:
         """Return what the run may still spend."""

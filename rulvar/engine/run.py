@@ -31,7 +31,6 @@ from rulvar.engine.observation import Observation
 from rulvar.engine.spend import Spend
 from rulvar.engine.waits import Waits
 from rulvar.errors import ConfigError, ReplayStopped, RulvarError, RunSuspended, TransitionAborted
-from rulvar.kernel.admission import recorded_admissions
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
@@ -102,7 +101,6 @@ class Run:
         self.suspended = False
         self.is_over = False
         self._thread = get_ident()
-        self._admissions: Mapping[tuple[str, str], tuple[int, Mapping[str, Any]]] | None = None
         self.watch: Watch | None = None
         self.sites: dict[tuple[str, str], int] = {}
         self.opened: dict[str, Opened] = {}
@@ -169,12 +167,6 @@ class Run:
     def now_iso(self) -> str:
         """Return the time that entries carry."""
         return iso_ms(self.clock.now_ms())
-
-    def recorded_admissions(self) -> Mapping[tuple[str, str], tuple[int, Mapping[str, Any]]]:
-        """Return the first verdict on each child that the journal brought, with its seq; see the kernel's."""
-        if self._admissions is None:
-            self._admissions = recorded_admissions(self.index.decisions.get("spawn-admission", ()))
-        return self._admissions
 
     # -- matching ------------------------------------------------------------------------
 

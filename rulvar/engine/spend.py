@@ -6,6 +6,7 @@ ceiling is more: exchanges of agents that are under way, and of work that was ab
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,7 +39,6 @@ class Spend:
         self.held_usd = 0.0
         self.past: list[tuple[int, str, float]] = []
         """Seq, scope and cost of the ends that the journal brought; see ``PastSpend``."""
-        self.agents = 0
         self._under_way: dict[int, float] = {}
         self._under_way_usd = 0.0
         self._wire_requests = 0
@@ -117,7 +117,6 @@ class Spend:
             abandoned: whether an abandon entry covers it: its money is told apart from the run's.
         """
         bill = self.bill(wire)
-        self.agents += 1
         under_way = self._under_way.pop(wire.get("ref", -1), 0.0)
         self._under_way_usd = self._under_way_usd - under_way if self._under_way else 0.0
         self._wire_requests += _wire_requests(wire.get("providerCalls"))
@@ -153,9 +152,15 @@ class Spend:
         return bill_entry(wire, self.price)
 
     def price(self, reference: str, usage: Usage) -> float | None:
-        """Return the cost of a usage at a model's price, None when it has none."""
+        """Return the cost of a usage at a model's price, None when it has none.
+
+        An adapter may tell a price that cannot be; what comes to no amount, or to a credit, is no price.
+        """
         pricing = self._pricing(reference)
-        return None if pricing is None else price_usd(pricing, usage)
+        if pricing is None:
+            return None
+        cost = price_usd(pricing, usage)
+        return cost if 0 <= cost < math.inf else None
 
     def report(self) -> CostReport:
         """Return the cost report so far."""

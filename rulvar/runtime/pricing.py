@@ -73,7 +73,8 @@ def affordable_output_tokens(pricing: ModelPricing, remaining_usd: float, input_
     if rate <= 0:
         return math.inf
     rest = remaining_usd - input_tokens / _M * pricing.input_usd_per_m_tok * by_in
-    return math.floor(rest / rate * _M)
+    tokens = rest / rate * _M
+    return math.floor(tokens) if math.isfinite(tokens) else math.inf
 
 
 def _tier(pricing: ModelPricing, input_tokens: int) -> PriceTier | None:

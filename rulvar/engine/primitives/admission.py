@@ -174,7 +174,7 @@ def _recorded_bound(verdict: Mapping[str, Any]) -> float | None:
 
 def _recorded_admission(run: Run, parent: str, child: str) -> tuple[int, Mapping[str, Any]] | None:
     """Return the decision on a child that the journal brought; one for want of money falls with a new ceiling."""
-    recorded = run.recorded_admissions().get((parent, child))
+    recorded = run.budget.recorded_admissions().get((parent, child))
     if recorded is None:
         return None
     seq, decision = recorded

@@ -34,6 +34,10 @@ async def flow(ctx: Ctx, args: Any) -> Any:
     return await ctx.agent("x" * 60, label="scout", tools=[look])
 
 
+async def wires(engine: Any) -> list[dict[str, Any]]:
+    return [entry.to_wire() for entry in await engine.store.load("r")]
+
+
 def of(events: list[Any], *types: str) -> list[dict[str, Any]]:
     return [dict(event) for event in events if event["type"] in types]
 
@@ -148,3 +152,15 @@ async def test_a_failed_exchange_and_a_call_that_waits_for_its_turn_name_their_c
         events = [event async for event in handle.events]
     assert [event["label"] for event in of(events, "agent:error")] == ["call 0", "call 1"]
     assert [event["label"] for event in of(events, "agent:queued")] == ["call 1"]
+
+
+async def test_the_state_of_a_call_may_begin_with_a_byte_that_names_its_format() -> None:
+    async with create_test_engine(agents={"*": answer}) as engine:
+        await engine.run(flow, run_id="r").result()
+        (ref,) = [wire["checkpointRef"] for wire in await wires(engine) if "checkpointRef" in wire]
+        data = await engine.transcripts.get(ref)
+        await engine.transcripts.put(ref, b"\x01" + data.removeprefix(b"\x01"))
+        handle = engine.resume("r", flow)
+        await handle.result()
+        told = of([event async for event in handle.events], "tool:end")
+    assert [event["toolName"] for event in told] == ["look"]

@@ -254,3 +254,19 @@ async def test_what_is_left_is_told_without_promises_and_not_at_all_without_a_ce
     assert wire == {"usd": 7, "usage": usage, "agentsSpawned": spawns}
     assert free.value[1][0] is None
     assert free.value[1][2] is None
+
+
+async def test_children_count_among_what_was_started() -> None:
+    child = calls(2)
+
+    @workflow(name="w")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        await ctx.workflow(child)
+        return ctx.budget.spent().to_wire()["agentsSpawned"]
+
+    async with engine_of() as engine:
+        handle = engine.run(flow, run_id="r")
+        assert (await handle.result()).value == 3
+        (end,) = [event async for event in handle.events if event["type"] == "run:end"]
+        assert end["envelope"]["agentsSpawned"] == 3
+        assert (await engine.resume("r", flow).result()).value == 3

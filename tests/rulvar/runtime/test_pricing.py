@@ -39,6 +39,7 @@ def test_a_share_that_is_more_than_all_writes_is_no_credit() -> None:
     assert price_components(PRICES, written(0, 800, total=500)).cache_write_usd == 800 / 1e6 * 6
 
 
-def test_output_that_costs_nothing_needs_no_bound() -> None:
-    free = ModelPricing(input_usd_per_m_tok=3, output_usd_per_m_tok=0)
-    assert math.isinf(affordable_output_tokens(free, 0.0, 10))
+def test_output_that_costs_nothing_or_nobody_knows_what_has_no_bound() -> None:
+    for given, written in ((3, 0), (3, math.nan), (math.nan, 3)):
+        pricing = ModelPricing(input_usd_per_m_tok=given, output_usd_per_m_tok=written)
+        assert math.isinf(affordable_output_tokens(pricing, 0.0, 10))
