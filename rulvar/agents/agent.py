@@ -92,8 +92,13 @@ class Agent(Generic[Value]):
             raise invalid_config(self.id, error) from None
 
     def _resolve(self) -> None:
-        self._set("tools", tuple(self.tools))
-        self._set("hooks", tuple(self.hooks))
+        for name in ("tools", "hooks"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise ConfigError(
+                    f"{name}: expected a list, got {type(given).__name__}", data={"field": name}
+                )
+            self._set(name, tuple(given))
         self._set("media", (self.media,) if isinstance(self.media, str) else tuple(self.media))
         self._set("is_bounded", self.limits is not None)
         self._set("limits", Limits.of(self.limits))

@@ -11,7 +11,7 @@ from rulvar.agents.execution import agent_workflow
 from rulvar.agents.limits import Limits
 from rulvar.contracts.schema import SchemaContract
 from rulvar.contracts.strictness import closed_schema
-from rulvar.errors import RulvarError, ToolFailedError
+from rulvar.errors import ConfigError, RulvarError, ToolFailedError
 from rulvar.tools.grants import check_grants
 from rulvar.tools.pending import ChildOutcome, from_child
 from rulvar.tools.tool import Tool, ToolRefusal
@@ -43,8 +43,11 @@ def agent_as_tool(
         limits: lower limits for the child.
 
     Raises:
-        ConfigError: a limit is higher than the agent's own, or a part is wrong.
+        ConfigError: no agent, a limit is higher than the agent's own, or a part is wrong.
     """
+    if not isinstance(getattr(agent, "limits", None), Limits):
+        told = f"the class {agent.__qualname__}" if isinstance(agent, type) else type(agent).__name__
+        raise ConfigError(f"agent_as_tool: expected an Agent, got {told}", data={"field": "agent"})
     tool_id = id or agent.id
     lowered = agent.limits.lowered_by(limits, f"agent_as_tool({agent.id!r}) limits")
     workflow = agent_workflow(agent, limits=lowered, grants=check_grants(grants))
@@ -106,6 +109,12 @@ def with_preflight(
         extra_timeout: seconds that the check may take beside the tool's own time.
         description: what the model reads; the tool's unless given.
     """
+
+    if not isinstance(tool, Tool):
+        raise ConfigError(
+            f"with_preflight: expected a tool made by @tool, got {type(tool).__name__}",
+            data={"field": "tool"},
+        )
 
     async def checked(*args: Any, **kwargs: Any) -> Any:
         try:

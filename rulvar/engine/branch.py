@@ -136,6 +136,9 @@ class Attempt(Protocol):
     def called(self) -> None:
         """Count a tool call that is over, so that documents keep their place among calls."""
 
+    def keep_unknown(self, error: Exception) -> None:
+        """See what is told of a call that was interrupted and may have happened: its caller never does."""
+
     def declare(self, documents: Sequence[Any], tool: Any, call: int | None = None) -> None:
         """Save the documents that a tool's envelope declares; ``call`` is the seq of the call's entry."""
 

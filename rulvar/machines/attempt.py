@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TransitionAttempt"]
 
-_NEVER_RETRIED = (BudgetExhaustedError, ConfigError, OutcomeUnknownError, ReplayDriftError)
+_NEVER_RETRIED = (BudgetExhaustedError, ConfigError, ReplayDriftError)
 
 
 class TransitionAttempt:
@@ -59,6 +59,7 @@ class TransitionAttempt:
         number: failures of the transition before this attempt.
         exception: what the body raised; for a debugger, never for a journal.
         stopped: a control-flow signal to raise once the attempt is committed.
+        unknown: a write that was interrupted and may have happened; whatever fails the attempt, this does.
     """
 
     def __init__(self, driver: MachineRun, definition: Transition, given: Input | None, scope: str) -> None:
@@ -77,6 +78,7 @@ class TransitionAttempt:
         self.result: Any = Draft(before) if before is None or isinstance(before, dict) else before
         self.exception: BaseException | None = None
         self.stopped: ControlFlow | None = None
+        self.unknown: Exception | None = None
         self._replaced = False
         self._position = 0
         self._documents: list[Document] = []
@@ -94,6 +96,10 @@ class TransitionAttempt:
     def called(self) -> None:
         """Count a tool call that is over."""
         self._position += 1
+
+    def keep_unknown(self, error: Exception) -> None:
+        """Keep what a call may have done that was interrupted."""
+        self.unknown = self.unknown or error
 
     def declare(self, documents: Sequence[Any], tool: Any, call: int | None = None) -> None:
         """Save the documents that a tool's envelope declares; ``call`` is the seq of the call's entry."""
@@ -230,7 +236,7 @@ class TransitionAttempt:
         commit: Commit | None = None
         try:
             with deadline:
-                commit = await self._body()
+                commit = await self._noted()
         except BaseException as raised:
             ended = self._ended_by(unwrapped(raised))
             if ended is None:
@@ -260,6 +266,16 @@ class TransitionAttempt:
             self.stopped = ReplayStopped(self.run.stop_error)
             return self.failed(self.run.stop_error)
         return self.failed(error)
+
+    async def _noted(self) -> Commit:
+        """Run the body; what it says of a write counts also when its time is up."""
+        try:
+            return await self._body()
+        except BaseException as raised:
+            error = unwrapped(raised)
+            if isinstance(error, Exception) and _is_unknown(error):
+                self.keep_unknown(error)
+            raise
 
     async def _body(self) -> Commit:
         body, run = getattr(self.driver.machine, self.transition), self.run
@@ -324,7 +340,9 @@ class TransitionAttempt:
     def failed(self, error: BaseException, *, skipped: bool = False) -> Commit:
         """Return the commit of a failure: another attempt, the error place, or where it was."""
         item = self.definition
-        retries = 0 if isinstance(error, _NEVER_RETRIED) else item.retries
+        if self.unknown is not None and not isinstance(error, ReplayDriftError):
+            error = self.unknown  # another attempt would make it again
+        retries = 0 if isinstance(error, _NEVER_RETRIED) or _is_unknown(error) else item.retries
         will_retry = self.number < retries
         terminal = isinstance(error, ReplayDriftError)
         to = item.from_
@@ -360,6 +378,11 @@ class TransitionAttempt:
     @property
     def _class(self) -> str:
         return self.driver.definition.machine.__name__
+
+
+def _is_unknown(error: BaseException) -> bool:
+    """Whether it tells of a write that may have happened: a tool's own error, or that of a child or an agent."""
+    return getattr(error, "run_status", None) == OutcomeUnknownError.run_status
 
 
 def failure_wire(error: BaseException) -> dict[str, Any]:

@@ -207,6 +207,8 @@ class MachineRun:
                 commit = await attempt.execute(place)
         except asyncio.CancelledError:
             await asyncio.shield(run.finish(opened, "cancelled", {}))
+            if attempt.unknown is not None:
+                raise attempt.unknown from None
             raise
         data = journal_form(
             commit.to_wire(), f"transition {item.name!r} of {self.definition.machine.__name__}"

@@ -323,6 +323,11 @@ def _boundary(tools: str | Iterable[Any], is_used: bool) -> Boundary:
             "replay_tools without fixture, replay or record: there is nothing that it could bound",
             data={"field": "replay_tools"},
         )
+    if not isinstance(tools, Iterable):
+        raise ConfigError(
+            f"replay_tools: expected '*' or a list of tools, got {type(tools).__name__}",
+            data={"field": "replay_tools"},
+        )
     ids: list[str] = []
     given = list(tools)
     for number, item in enumerate(given):

@@ -34,6 +34,7 @@ from rulvar.testing.fake import FakeAdapter
 from rulvar.testing.fixture import FixturePlan, plan_fixture
 from rulvar.testing.leftover_answers import check_answers, warn_of
 from rulvar.testing.model_boundary import BoundEngine
+from rulvar.testing.options import read_adapters, read_apps, read_overrides, read_scope
 from rulvar.testing.run import TestRun
 from rulvar.testing.tokens import check_tokens
 
@@ -89,17 +90,18 @@ async def run_workflow(
         ReplayLeftoverError: the run completed and did not use all of its fixture.
     """
     plan = plan_fixture(fixture=fixture, replay=replay, record=record, replay_tools=replay_tools)
+    known, instead = read_apps(apps), read_overrides(overrides)
     bench = TestBench(
         workflow,
         args,
-        apps=tuple(apps),
-        providers=_with_tools(providers, overrides, tuple(apps)),
-        overrides=overrides or {},
+        apps=known,
+        providers=_with_tools(providers, instead, known),
+        overrides=instead,
         plan=plan,
         max_steps=_check_steps(max_steps),
         clock=clock,
         models=models,
-        scope=scope,
+        scope=read_scope(scope),
         run_id=run_id,
         options=options,
     )
@@ -304,18 +306,14 @@ def _check_steps(max_steps: Any) -> int:
     return max_steps
 
 
-def _with_tools(
-    providers: Iterable[Any] | Mapping[Any, Any], overrides: Mapping[Any, Any] | None, apps: tuple[App, ...]
-) -> Providers:
-    if isinstance(providers, Mapping):
+def _with_tools(providers: Any, overrides: Mapping[Any, Any], apps: tuple[App, ...]) -> Providers:
+    if isinstance(providers, Mapping) or not isinstance(providers, Iterable):
         return Providers(providers, overrides)
     return Providers([*(tool for app in apps for tool in app.tools), *providers], overrides)
 
 
 def _adapters(models: Any) -> list[Any]:
-    if models is None:
-        return [FakeAdapter(agents={})]
-    return [models] if callable(getattr(models, "stream", None)) else list(models)
+    return [FakeAdapter(agents={})] if models is None else read_adapters(models)
 
 
 def _default_routing(adapters: list[Any]) -> dict[str, str]:

@@ -26,6 +26,7 @@ from rulvar.machines.state import Frozen, copy_json
 from rulvar.machines.trace import TraceEvent
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.engine import ImpatientClock
+from rulvar.testing.options import read_apps, read_overrides, read_scope
 from rulvar.testing.tokens import check_tokens
 
 __all__ = ["TransitionRun", "run_transition"]
@@ -108,9 +109,10 @@ async def run_transition(
             f"run_transition state={state!r}: expected a mapping or an instance of the state's type",
             data={"field": "state"},
         )
-    mentions = find_mentions([machine, *apps])
+    overrides = read_overrides(overrides)
+    mentions = find_mentions([machine, *read_apps(apps)])
     if mentions.tools:
-        check_tokens([("overrides", token) for token in overrides or ()], mentions.tools, mentions.tokens)
+        check_tokens([("overrides", token) for token in overrides], mentions.tools, mentions.tokens)
     done: list[tuple[MachineRun, Commit]] = []
 
     async def single(ctx: Ctx) -> None:
@@ -131,7 +133,9 @@ async def run_transition(
         **options,
     )
     async with engine:
-        handle = engine.run(define_workflow(definition.name, single), run_id="test-run", scope=scope)
+        handle = engine.run(
+            define_workflow(definition.name, single), run_id="test-run", scope=read_scope(scope)
+        )
         outcome = await handle.result()
     if not done:
         failure = None if handle._run is None else handle._run.failure

@@ -24,6 +24,7 @@ from rulvar.machines.mentions import find_mentions
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.engine import ImpatientClock
 from rulvar.testing.machine import root_cause
+from rulvar.testing.options import read_overrides, read_scope
 from rulvar.testing.tokens import check_tokens
 from rulvar.tools.faults import is_recorded_fault, recorded_fault
 from rulvar.tools.grants import tool_grants
@@ -98,8 +99,14 @@ async def run_tool(
             "agent that an engine runs",
             data={"field": "tool", "tool": tool.id, "code": "invalid_config"},
         )
+    overrides, scope = read_overrides(overrides), read_scope(scope)
     mentions = find_mentions([tool])
-    check_tokens([("overrides", token) for token in overrides or ()], mentions.tools, mentions.tokens)
+    check_tokens([("overrides", token) for token in overrides], mentions.tools, mentions.tokens)
+    if signal is not None and not callable(getattr(signal, "is_set", None)):
+        raise ConfigError(
+            f"run_tool signal: expected an asyncio.Event, got {type(signal).__name__}",
+            data={"field": "signal"},
+        )
     options = ToolOptions(config=config, call_id=call_id, signal=signal)
 
     async def call(ctx: Ctx) -> Any:

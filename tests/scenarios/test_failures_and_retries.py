@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from rulvar import MachineCtx, Retry, StateMachine, ToolRefusal, document, tool, transition
-from rulvar.testing import TestClock, coverage, failure, run_workflow
+from rulvar import (
+    Engine,
+    InMemoryStore,
+    MachineCtx,
+    Retry,
+    StateMachine,
+    ToolRefusal,
+    document,
+    tool,
+    transition,
+)
+from rulvar.agents import Agent
+from rulvar.testing import TestClock, coverage, failure, run_workflow, scripted_model, tool_calls
 
 
 @document
@@ -591,3 +602,131 @@ async def test_one_failure_in_a_task_group_is_told_as_it_is() -> None:
     assert run.path == ["go", "go", "go"]
     two = await run_workflow(grouped_calls((broken,), (broken,)))
     assert (two.status, two.outcome.status) == ("failed", "error")
+
+
+class Interrupted:
+    """A write that never ends, and a machine in which it is interrupted."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.begun = asyncio.Event()
+
+        @tool(effects="write", cost_micros=5, timeout=None)
+        async def write() -> None:
+            self.made += 1
+            self.begun.set()
+            await asyncio.Event().wait()
+
+        self.write = write
+
+    async def fails(self) -> None:
+        await self.begun.wait()
+        raise ValueError("a sibling failed")
+
+    def machine(self, how: str) -> Any:
+        outer = self
+
+        class Writing(StateMachine):
+            @transition(to="end", timeout=1.0, retry=Retry(attempts=2), error_place="broken")
+            async def go(self, ctx: MachineCtx) -> None:
+                if how == "task group":
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(ctx.call_tool(outer.write))
+                        group.create_task(outer.fails())
+                elif how == "parallel":
+                    await ctx.parallel([lambda: ctx.call_tool(outer.write), outer.fails])
+                elif how == "wait_for":
+                    await asyncio.wait_for(ctx.call_tool(outer.write), 0.001)
+                else:
+                    await ctx.call_tool(outer.write)
+
+        return Writing
+
+
+@pytest.mark.parametrize("how", ["timeout", "task group", "parallel", "wait_for"])
+async def test_a_write_that_was_interrupted_is_not_made_again(how: str) -> None:
+    writing, clock = Interrupted(), TestClock()
+    running = asyncio.ensure_future(run_workflow(writing.machine(how), clock=clock))
+    await asyncio.wait_for(writing.begun.wait(), 2)
+    if how == "timeout":
+        await clock.advance(1.0)
+    run = await asyncio.wait_for(running, 2)
+    assert (run.status, run.outcome.status, run.place) == ("failed", "outcome_unknown", "broken")
+    assert (run.path, writing.made) == (["go"], 1)
+    assert failed_events(run) == [(0, False)]
+
+
+async def test_a_write_that_a_body_lets_go_of_may_still_succeed() -> None:
+    writing = Interrupted()
+
+    class Patient(StateMachine):
+        @transition
+        async def go(self, ctx: MachineCtx) -> None:
+            try:
+                await asyncio.wait_for(ctx.call_tool(writing.write), 0.001)
+            except TimeoutError:
+                ctx.result["gave_up"] = True
+
+    run = await run_workflow(Patient)
+    assert (run.status, run.result) == ("completed", {"gave_up": True})
+
+
+async def test_a_machine_that_is_cancelled_in_a_write_may_have_made_it() -> None:
+    writing = Interrupted()
+    async with Engine(journal=InMemoryStore()) as engine:
+        handle = engine.run(writing.machine("timeout"), run_id="r")
+        await asyncio.wait_for(writing.begun.wait(), 2)
+        await handle.cancel("enough")
+        outcome = await asyncio.wait_for(handle.result(), 2)
+        assert outcome.status == "outcome_unknown"
+        resumed = await engine.resume("r", writing.machine("timeout")).result()
+    assert (resumed.status, writing.made) == ("outcome_unknown", 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        ("child", "raises"),
+        ("agent", "raises"),
+        ("child", "timeout"),
+        ("agent", "timeout"),
+        ("model", "timeout"),
+    ],
+)
+async def test_a_write_below_a_transition_is_not_made_again(kind: str, how: str) -> None:
+    made: list[int] = []
+    begun = asyncio.Event()
+
+    @tool(effects="write", cost_micros=5, timeout=None)
+    async def write() -> None:
+        made.append(1)
+        begun.set()
+        if how == "raises":
+            raise RuntimeError("PRIVATE")
+        await asyncio.Event().wait()
+
+    class Child(StateMachine):
+        @transition
+        async def go(self, ctx: MachineCtx) -> None:
+            await ctx.call_tool(write)
+
+    steps = [tool_calls({"tool_id": "write", "input": {}})] * 3
+    agent = Agent(id="child", model=scripted_model(steps), tools=[write])
+
+    class Parent(StateMachine):
+        @transition(to="end", timeout=1.0, retry=Retry(attempts=2), error_place="broken")
+        async def go(self, ctx: MachineCtx) -> None:
+            if kind == "model":
+                await ctx.agent("hi", tools=[write])
+            else:
+                await ctx.workflow(Child if kind == "child" else agent, "hi")
+
+    clock = TestClock()
+    running = asyncio.ensure_future(run_workflow(Parent, clock=clock, models=scripted_model(steps)))
+    await asyncio.wait_for(begun.wait(), 2)
+    if how == "timeout":
+        await clock.advance(1.0)
+    run = await asyncio.wait_for(running, 2)
+    assert (run.path, len(made), run.place) == (["go"], 1, "broken")
+    assert (run.status, run.outcome.status) == ("failed", "outcome_unknown")
+    assert "PRIVATE" not in str(run.outcome)

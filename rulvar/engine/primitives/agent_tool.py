@@ -18,7 +18,12 @@ from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.calls import Opened
 from rulvar.engine.primitives.async_tool import finish_pending
 from rulvar.engine.primitives.double import call_double
-from rulvar.engine.primitives.tool_call import held_receipt, stop_on_drift, tool_handlers
+from rulvar.engine.primitives.tool_call import (
+    held_receipt,
+    pass_on_interruption,
+    stop_on_drift,
+    tool_handlers,
+)
 from rulvar.engine.purse import RunPurse
 from rulvar.engine.run import Run
 from rulvar.errors import OutcomeUnknownError
@@ -98,8 +103,7 @@ async def run_agent_tool(
         run.budget.calls += 1
     if seen is not None:
         seen(ended)
-    if ended.interrupted is not None:
-        raise ended.interrupted
+    pass_on_interruption(place, ended)
     stop_on_drift(run, ended)
     if place.attempt is not None and ended.envelope is not None and ended.envelope.documents:
         place.attempt.declare(ended.envelope.documents, tool)

@@ -270,8 +270,7 @@ def _failure_fields(error: RulvarError, receipt: Receipt) -> dict[str, Any]:
 def _deliver(run: Run, place: Place, tool: Tool, ended: ToolRun, options: ToolOptions) -> Any:
     if place.attempt is not None:
         place.attempt.called()
-    if ended.interrupted is not None:
-        raise ended.interrupted
+    pass_on_interruption(place, ended)
     stop_on_drift(run, ended)
     if ended.error is not None:
         raise ended.error from (None if ended.exception is ended.error else ended.exception)
@@ -279,6 +278,15 @@ def _deliver(run: Run, place: Place, tool: Tool, ended: ToolRun, options: ToolOp
     envelope = ended.envelope
     wire = journal_value(envelope.to_wire(), f"tool {tool.id}")
     return _hand_over(tool, decode_envelope(wire, f"tool {tool.id}"), ended.receipt, options)
+
+
+def pass_on_interruption(place: Place, ended: ToolRun) -> None:
+    """Raise the cancellation that interrupted a call, once it is told that the call may have happened."""
+    if ended.interrupted is None:
+        return
+    if place.attempt is not None and isinstance(ended.error, OutcomeUnknownError):
+        place.attempt.keep_unknown(ended.error)
+    raise ended.interrupted
 
 
 def stop_on_drift(run: Run, ended: ToolRun) -> None:
