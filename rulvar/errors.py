@@ -432,7 +432,7 @@ class RunNotFoundError(RulvarError):
 class ResolutionError(RulvarError):
     """A wait cannot be resolved that way: unknown key, already resolved, or a refused value."""
 
-    code = "resolution"
+    code = "invalid_resolution"
 
 
 class LeaseHeldError(RulvarError):
