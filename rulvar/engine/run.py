@@ -106,7 +106,7 @@ class Run:
         self.opened: dict[str, Opened] = {}
         """What is under way, by span."""
         self.waits = Waits(self)
-        self.liveness = Liveness(self._all_branches_wait)
+        self.liveness = Liveness(self.suspend_when_still)
         self._base = segment << SEGMENT_BITS
         self._spans = 0
         self.root = Place(
@@ -368,8 +368,10 @@ class Run:
             facts["data"] = data
         self.bus.emit("log", place.span, place.around, facts)
 
-    def _all_branches_wait(self) -> None:
-        asyncio.get_running_loop().call_soon(self._suspend_if_still)
+    def suspend_when_still(self) -> None:
+        """Suspend the run if nothing in it moves, once what was woken a moment ago has."""
+        if self.liveness.moving == 0 and self.waits.are_open:
+            asyncio.get_running_loop().call_soon(self._suspend_if_still)
 
     def _suspend_if_still(self) -> None:
         if self.liveness.moving == 0 and self.waits.are_open and not self.suspended:

@@ -63,11 +63,12 @@ class Waits:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._open: dict[int, Wait] = {}
+        self._being_answered = 0
 
     @property
     def are_open(self) -> bool:
-        """Whether anything waits."""
-        return bool(self._open)
+        """Whether anything waits, and nothing is about to go on because it has just been answered."""
+        return bool(self._open) and not self._being_answered
 
     def open(self, entry: JournalEntry, admit: Admit | None = None, *, is_told: bool = False) -> Wait:
         """Register the wait that an entry tells of; its future completes with the answer.
@@ -79,6 +80,8 @@ class Waits:
         future = asyncio.get_running_loop().create_future()
         wait = Wait(describe_waits(entry), entry.scope, entry.span_id, future, admit or admit_answer, is_told)
         self._open[entry.seq] = wait
+        if self._run.suspended:  # what was under way when the run was suspended has come to a wait of its own
+            self.unwind(entry.scope)
         return wait
 
     def tell_recorded(self) -> None:
@@ -144,6 +147,7 @@ class Waits:
         """Journal how an open wait is resolved, and hand it over; the first one counts."""
         wait = self._open.pop(seq)
         data = journal_form(value, "resolution")
+        self._being_answered += 1
         try:
             entry_ref = await self._run.journal.append(
                 resolution_wire(seq, wait.scope, wait.span, fragment(data), self._run.now_iso(), by)
@@ -151,10 +155,17 @@ class Waits:
         except BaseException:
             self._open[seq] = wait
             raise
-        facts = {"targetRef": seq, "entryRef": entry_ref, "by": by}
-        self._run.bus.emit("resolution:applied", self._run.root.span, None, facts)
-        if not wait.future.done():
-            wait.future.set_result(decode_json(data))
+        else:
+            facts = {"targetRef": seq, "entryRef": entry_ref, "by": by}
+            self._run.bus.emit("resolution:applied", self._run.root.span, None, facts)
+            if not wait.future.done():
+                wait.future.set_result(decode_json(data))
+        finally:  # whoever waited goes on first
+            asyncio.get_running_loop().call_soon(self._is_answered)
+
+    def _is_answered(self) -> None:
+        self._being_answered -= 1
+        self._run.suspend_when_still()
 
 
 def resolution_wire(
