@@ -43,7 +43,7 @@ def impossible_usage(broken: list[str]) -> WireError:
         code="agent",
         message=f"the adapter told a usage that cannot be: {', '.join(broken)}",
         retryable=False,
-        data={"kind": "terminal", "reason": "invalid_response"},
+        data={"kind": "transport", "reason": "invalid_response", "fields": broken},
     )
 
 

@@ -23,7 +23,7 @@ from rulvar.contracts.stream import (
     UsageUpdate,
     WireError,
 )
-from rulvar.contracts.usage import ZERO_USAGE, Usage, sanitize_usage, usage_violations
+from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import BudgetExhaustedError, RulvarError
 from rulvar.runtime.told_usage import impossible_usage, repaired_update, repaired_usage
 
@@ -125,22 +125,6 @@ async def take_turn(
         if stream is not None:
             turn.served = served_by(stream)
         turn.text = "".join(text)
-        _repair_usage(turn)
-
-
-def _repair_usage(turn: Turn) -> None:
-    """Let no count into the accounts that would be a credit, or none; an answer that tells one does not count."""
-    broken = usage_violations(turn.usage)
-    if not broken:
-        return
-    turn.usage = sanitize_usage(turn.usage)
-    if turn.finish is not None and turn.error is None:
-        turn.error = WireError(
-            code="agent",
-            message=f"the adapter told a usage that cannot be: {', '.join(broken)}",
-            retryable=False,
-            data={"kind": "transport", "fields": broken},
-        )
 
 
 class _Unaffordable(Exception):

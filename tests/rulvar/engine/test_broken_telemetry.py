@@ -39,7 +39,7 @@ class Telling(FakeAdapter):
 @workflow(name="flow")
 async def flow(ctx: Ctx, args: Any) -> Any:
     ended = await ctx.agent("hi", result="full")
-    return [ended.status, ended.error and ended.error.to_wire()["data"], ctx.budget.spent().usd]
+    return [ended.status, ended.error and ended.error.to_wire(), ctx.budget.spent().usd]
 
 
 async def run_with(adapter: FakeAdapter, **options: Any) -> Any:
@@ -64,8 +64,9 @@ async def run_with(adapter: FakeAdapter, **options: Any) -> Any:
 async def test_an_answer_with_counts_that_cannot_be_fails_and_is_paid_for(told: Any, fields: Any) -> None:
     pricing = {FAKE_MODEL_REF: {"inputUsdPerMTok": 1e6, "outputUsdPerMTok": 1e6}}
     outcome, entries = await run_with(Telling(counts(**told)), pricing=pricing)
-    status, data, spent = outcome.value
-    assert (status, data) == ("error", {"kind": "transport", "fields": fields})
+    status, error, spent = outcome.value
+    assert (status, error["data"]) == ("error", {"kind": "transport", "reason": "invalid_response"})
+    assert error["message"].endswith(f"cannot be: {', '.join(fields)}")
     assert spent == outcome.cost.total_usd >= 10
     assert usage_violations(outcome.usage) == []
     (end,) = [entry.to_wire() for entry in entries if entry.kind == "agent" and entry.ref is not None]
