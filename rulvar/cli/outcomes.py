@@ -101,8 +101,8 @@ def show_error(terminal: Terminal, outcome: Outcome) -> None:
         terminal.out(
             "  error    ", (code, "red"), f"  {outcome.error.message}" if code else outcome.error.message
         )
-        if outcome.raised is not None:
-            terminal.out(f"  raised   {outcome.raised}")
+    if outcome.raised is not None:
+        terminal.out(f"  raised   {outcome.raised}")
 
 
 def show_outcome(
@@ -117,7 +117,7 @@ def show_outcome(
     show_error(terminal, outcome)
     if hint is not None:
         terminal.out(f"  hint     {hint}")
-    if outcome.status == "ok":
+    if outcome.status == "ok" or outcome.value is not None:
         show_value(terminal, outcome.value)
     usage = outcome.usage.to_wire()
     cost = outcome.cost

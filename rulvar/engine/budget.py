@@ -245,6 +245,16 @@ class Budget:
     def _fraction(self, share: float | None) -> float:
         return self._defaults.child_fraction if share is None else share
 
+    def check_spent(self, reservation: Reservation) -> None:
+        """Check that no ceiling is reached yet where a call would send its next turn, though that may cost nothing.
+
+        Raises:
+            BudgetExhaustedError: one is.
+        """
+        spent = self.ledger.first(reservation.account.name, lambda account: account.is_spent)
+        if spent is not None:
+            raise self._exhausted(self._denial(spent), "and it is spent")
+
     def output_bound(
         self, reservation: Reservation, reference: str, caps: ModelCaps, messages: Sequence[Msg]
     ) -> int | None:
@@ -253,9 +263,6 @@ class Budget:
         Raises:
             BudgetExhaustedError: the rest does not buy one useful turn.
         """
-        spent = self.ledger.first(reservation.account.name, lambda account: account.is_spent)
-        if spent is not None:
-            raise self._exhausted(self._denial(spent), "and it is spent")
         rest = self.ledger.affordable(reservation)
         pricing = None if rest is None else self._run.models.price_of(reference)
         if rest is None or pricing is None:

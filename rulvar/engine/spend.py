@@ -69,9 +69,9 @@ class Spend:
         """Count a terminal entry of an agent or a tool call that a journal holds."""
         if entry.kind == "agent":
             if entry.ref is not None:
-                cost = self.add(entry.to_wire(), abandoned=abandoned)
-                if cost:
-                    self.past.append((entry.seq, entry.scope, cost))
+                bill = self.add(entry.to_wire(), abandoned=abandoned)
+                if bill.usd:
+                    self.past.append((entry.seq, entry.scope, bill.usd))
         elif entry.kind in ("step", "decision") and b'"receipt"' in entry.line:
             receipt = _receipt(entry)
             if isinstance(receipt, dict):
@@ -110,8 +110,8 @@ class Spend:
             if not scope or name == scope or name.startswith(inside)
         )
 
-    def add(self, wire: Mapping[str, Any], *, abandoned: bool = False) -> float | None:
-        """Count one terminal entry and return its cost in USD, None when its model has no price.
+    def add(self, wire: Mapping[str, Any], *, abandoned: bool = False) -> Bill:
+        """Count one terminal entry and return its bill.
 
         Args:
             abandoned: whether an abandon entry covers it: its money is told apart from the run's.
@@ -124,14 +124,14 @@ class Spend:
         if abandoned:
             self._abandoned_usd += bill.usd
         if abandoned or usage is None:
-            return bill.cost_usd
+            return bill
         self.usage = add_usage(self.usage, usage)
         self._approximate = self._approximate or bool(wire.get("usageApprox"))
         self._ended_usd += bill.usd
         if usage.input_tokens or usage.output_tokens:
             self._unpriced.update(dict.fromkeys(bill.unpriced))
         self._attribute(wire, bill)
-        return bill.cost_usd
+        return bill
 
     def _attribute(self, wire: Mapping[str, Any], bill: Bill) -> None:
         attribution = _mapping(wire.get("costAttribution"))

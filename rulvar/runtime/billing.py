@@ -64,6 +64,9 @@ def bill_entry(entry: Mapping[str, Any], price: Price) -> Bill:
     Raises:
         ConfigError: a usage in it is no object; names the entry.
     """
+    alone = _only_call(entry)
+    if alone is not None:
+        return _bill_one(entry, alone, price)
     slices = _slices(entry)
     calls = _calls(entry)
     covered = _covered(slices, calls)
@@ -82,6 +85,27 @@ def bill_entry(entry: Mapping[str, Any], price: Price) -> Bill:
     served = {model for model, _, _ in slices}
     per_call = bool(slices) and covered == served and all(model in served for model, _, _ in calls)
     return Bill(tuple(units), total, tuple(unpriced), per_call)
+
+
+def _only_call(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the exchange of an entry that came to one: most do, and need no sums."""
+    calls = entry.get("providerCalls")
+    if not isinstance(calls, list) or len(calls) != 1 or entry.get("usageByModel"):
+        return None
+    call = calls[0]
+    if not isinstance(call, Mapping) or not isinstance(call.get("servedBy"), str) or not call.get("usage"):
+        return None
+    is_all = call["servedBy"] == entry.get("servedBy") and call["usage"] == entry.get("usage")
+    return call if is_all else None
+
+
+def _bill_one(entry: Mapping[str, Any], call: Mapping[str, Any], price: Price) -> Bill:
+    usage, model, role = recorded_usage(entry), call["servedBy"], call.get("role")
+    assert usage is not None
+    cost = price(model, usage)
+    if cost is None:
+        return Bill((), 0.0, (model,), True)
+    return Bill((BilledUnit(model, cost, role if isinstance(role, str) else None, True),), cost, (), True)
 
 
 Part = tuple[str, Usage, str | None]

@@ -167,7 +167,7 @@ async def _run_admitted(
     ):
         raise run.budget.exhausted_call(place, wire["seq"], end.denied)
     note = end.error.message if end.status == "limit" and end.error is not None else None
-    return deliver(run, place, plan, wire, note=note)
+    return deliver(run, place, plan, wire, run.spend.bill(wire), note=note)
 
 
 async def _to_the_end(loop: AgentLoop) -> LoopEnd:
@@ -222,10 +222,9 @@ async def _journal_end(
         fields["conduct"] = plan.options.conduct.end_notes()
     wire = run.terminal(opened, status, fields)
     seq = await run.journal.append(wire)
-    run.spend.add(wire)
+    bill = run.spend.add(wire)
     run.budget.release(host.reservation)
     wire = {**wire, "seq": seq}
-    bill = run.spend.bill(wire)
     if status == "ok":
         wire["value"] = decode_json(journal_form(end.output, "ctx.agent answer"))
     announce_end(run, place, plan, wire, bill, opened.span, retries=_retries(state.provider_calls))

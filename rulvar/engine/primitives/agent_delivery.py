@@ -16,6 +16,7 @@ from rulvar.engine.run import Run
 from rulvar.errors import AgentCallError, OutcomeUnknownError
 from rulvar.kernel.matching import Operation
 from rulvar.runtime.agent import AgentResult
+from rulvar.runtime.billing import Bill
 
 __all__ = ["deliver", "deliver_recorded", "hand_over"]
 
@@ -40,11 +41,11 @@ async def deliver_recorded(run: Run, place: Place, plan: AgentPlan, operation: O
             usage=recorded_usage(wire),
             cost_usd=bill.cost_usd,
         )
-    return deliver(run, place, plan, wire)
+    return deliver(run, place, plan, wire, bill)
 
 
 def deliver(
-    run: Run, place: Place, plan: AgentPlan, wire: Mapping[str, Any], *, note: str | None = None
+    run: Run, place: Place, plan: AgentPlan, wire: Mapping[str, Any], bill: Bill, *, note: str | None = None
 ) -> Any:
     """Hand a terminal entry to the workflow: its value, its full result or its error; see :func:`hand_over`."""
     status = wire["status"]
@@ -64,7 +65,7 @@ def deliver(
         failure=error or _failure(status, wire),
         usage=usage,
         served_by=wire.get("servedBy"),
-        cost_usd=run.spend.bill(wire).cost_usd,
+        cost_usd=bill.cost_usd,
         entry_ref=wire.get("seq"),
         call_ref=wire.get("ref"),
     )

@@ -304,6 +304,8 @@ class AgentHost:
         reference = self._plan.choice.reference
         if self._conduct is not None and self._conduct.bounds_cost(self._call):
             return None
+        if self._conduct is None:
+            self._run.budget.check_spent(self.reservation)
         return self._run.budget.output_bound(self.reservation, reference, caps, messages)
 
     def affords(self, usage: Usage) -> bool:

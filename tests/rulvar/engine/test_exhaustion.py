@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rulvar import Ctx, Engine, tool, workflow
+from rulvar.agents import Agent
 from rulvar.errors import BudgetExhaustedError
 from rulvar.stores import InMemoryStore
 from rulvar.testing import FAKE_MODEL_REF, FakeAdapter, create_test_engine, fake_tool_calls
@@ -270,3 +271,10 @@ async def test_children_count_among_what_was_started() -> None:
         (end,) = [event async for event in handle.events if event["type"] == "run:end"]
         assert end["envelope"]["agentsSpawned"] == 3
         assert (await engine.resume("r", flow).result()).value == 3
+
+
+async def test_an_agent_value_of_a_free_model_needs_no_money() -> None:
+    agent = Agent(id="free", model=FAKE_MODEL_REF, instructions="Answer.")
+    async with Engine(adapters=[FakeAdapter(agents={"*": "hello"})], journal=InMemoryStore()) as engine:
+        outcome = await engine.run(agent, "hi", budget_usd=0).result()
+    assert (outcome.status, outcome.value) == ("ok", "hello")
