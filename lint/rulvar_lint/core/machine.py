@@ -284,6 +284,7 @@ class Machine(Linker, Ledger):
     compare = staticmethod(protocols.compare)
     unary = staticmethod(protocols.unary)
     write = staticmethod(protocols.write)
+    shown = staticmethod(protocols.shown)
     sort = staticmethod(protocols.sort)
     convert = staticmethod(protocols.convert)
     attribute = staticmethod(classes.attribute)

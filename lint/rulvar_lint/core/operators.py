@@ -179,6 +179,11 @@ def text(
             text(f, node, value.elem, REPR, depth + 1, seen)
     if isinstance(value, Inst):
         f.m.write(f, node, value, way)
+        seen = set() if seen is None else seen
+        if value not in seen:
+            seen.add(value)
+            for inner in f.m.shown(f, value, way):
+                text(f, node, inner, REPR, depth + 1, seen)
     for hook in f.m.hooks.text:
         hook(f, node, value, way)
 

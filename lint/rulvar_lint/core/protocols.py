@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.classes import call_special, find_attribute
+from rulvar_lint.core.classes import call_special, fields_of, find_attribute, is_data_class
+from rulvar_lint.core.decls import Field
 from rulvar_lint.core.operators import SPECIAL, binary
 from rulvar_lint.core.values import ATOMS, Container, Func, Inst, Value, element_of, join, options_of
 
@@ -136,3 +137,28 @@ def test(f: Frame, node: ast.AST, value: Value) -> None:
         for hook in f.m.hooks.sink:
             hook(f, node, "branch", value)
     call_first(f, node, value, ("__bool__", "__len__"), [])
+
+
+def shown(f: Frame, value: Inst, way: tuple[str, ...]) -> list[Value]:
+    """The fields that the generated text of a data class writes out."""
+    decl = value.decl
+    if not is_data_class(decl) or any(find_attribute(decl, name) is not None for name in way):
+        return []
+    found: list[Value] = []
+    for name, field in fields_of(decl).items():
+        if not isinstance(field, Field) or _is_hidden(field):
+            continue
+        inner = value.attrs.get(name)
+        if inner is None:
+            inner = f.m.from_annotation(decl.module, field.annotation)
+        if inner is not None and inner.__class__ not in ATOMS:
+            found.append(inner)
+    return found
+
+
+def _is_hidden(field: Field) -> bool:
+    """`field(repr=False)`"""
+    maker = field.node.value
+    return isinstance(maker, ast.Call) and any(
+        keyword.arg == "repr" and getattr(keyword.value, "value", True) is False for keyword in maker.keywords
+    )

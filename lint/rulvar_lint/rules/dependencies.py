@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.ancestry import ancestors, start_of
 from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.classes import is_data_class
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import STEP
 from rulvar_lint.core.freevars import free_names_of
-from rulvar_lint.core.nodes import children, walk
+from rulvar_lint.core.nodes import children, own_nodes, walk
 from rulvar_lint.core.values import (
     Class,
     Const,
@@ -192,7 +193,7 @@ def _captured_paths(f: Frame, fn_node: ast.expr, fn: Value | None) -> set[tuple[
         func = option.func if isinstance(option, Partial) else option
         if isinstance(func, Func) and func.frame is not None:
             found |= _function_paths(f, func, set())
-    return {path for path in found if _is_input(f, path[0])}
+    return {path for path in found if _is_input(f, path[0], fn_node)}
 
 
 def _function_paths(f: Frame, func: Func, seen: set[ast.AST]) -> set[tuple[str, ...]]:
@@ -215,7 +216,7 @@ def _function_paths(f: Frame, func: Func, seen: set[ast.AST]) -> set[tuple[str, 
     return found
 
 
-def _is_input(f: Frame, name: str) -> bool:
+def _is_input(f: Frame, name: str, step: ast.expr) -> bool:
     """Whether a name is a local variable whose value can differ between runs."""
     if name in f.env:
         value = f.env[name]
@@ -224,15 +225,38 @@ def _is_input(f: Frame, name: str) -> bool:
         if owner is None or owner.decl is None:
             return False
         value = owner.env.get(name)
-        return _differs(owner, name, value)
-    return _differs(f, name, value)
+        return _differs(owner, name, value, step)
+    return _differs(f, name, value, step)
+
+
+def _may_be_rebound(f: Frame, name: str, step: ast.expr) -> bool:
+    """Whether a variable that may hold a constant was given another value on the way to the step: by a
+    later assignment in a branch or loop that the step is not in.
+    """
+    root = f.decl.node if f.decl is not None else None
+    if root is None:
+        return False
+    position = start_of(step)
+    around = set(ancestors(root, step))
+    rebound = False
+    for node in sorted(own_nodes(root), key=start_of):
+        if start_of(node) >= position:
+            break
+        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == name for target in node.targets):
+            if not isinstance(node.value, ast.Constant):
+                rebound = True
+            elif ancestors(root, node)[1] in around:
+                rebound = False
+    return rebound
 
 
 _DATA_TYPES: Final = ("builtins.", "datetime.", "uuid.", "pathlib.", "decimal.", "fractions.")
 
 
-def _differs(f: Frame, name: str, value: Value | None) -> bool:
-    if isinstance(value, (Ctx, Func, Class, Ext, ModuleRef, LazyImport, Const)):
+def _differs(f: Frame, name: str, value: Value | None, step: ast.expr) -> bool:
+    if isinstance(value, (Ctx, Func, Class, Ext, ModuleRef, LazyImport)):
+        return False
+    if isinstance(value, Const) and not _may_be_rebound(f, name, step):
         return False
     if isinstance(value, Inst) and not is_data_class(value.decl):
         return False  # a service, which has no place in deps
