@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from rulvar.machines.fan_out import Sequence as Sequence
     from rulvar.machines.machine import StateMachine as StateMachine
     from rulvar.machines.park_view import ParkView as ParkView
+    from rulvar.machines.park_view import park_view as park_view
     from rulvar.machines.view import RunView as RunView
     from rulvar.runtime.agent import AgentProfile as AgentProfile
     from rulvar.runtime.agent import AgentResult as AgentResult
@@ -180,6 +181,7 @@ _HOMES = {
     "evaluate_permission": "rulvar.tools.gate",
     "from_child": "rulvar.tools.pending",
     "inject": "rulvar.tools.injection",
+    "park_view": "rulvar.machines.park_view",
     "strict_schema": "rulvar.contracts.strictness",
     "tool": "rulvar.tools.tool",
     "tool_grants": "rulvar.tools.grants",
@@ -269,6 +271,7 @@ __all__ = [
     "evaluate_permission",
     "from_child",
     "inject",
+    "park_view",
     "strict_schema",
     "tool",
     "tool_grants",

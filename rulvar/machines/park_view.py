@@ -7,12 +7,13 @@ that asks.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rulvar.machines.app import Apps
+from rulvar.machines.app import App, Apps
 from rulvar.machines.document import Document, Widget
+from rulvar.machines.hitl import HITL
 from rulvar.machines.view import RunView
 
 __all__ = ["ParkView", "park_view"]
@@ -72,8 +73,18 @@ class ParkView:
         return wire
 
 
-def park_view(root: RunView, apps: Apps) -> ParkView | None:
-    """Return what a person would see; None when nobody can answer anything."""
+def park_view(root: RunView, apps: Apps | Iterable[App] = ()) -> ParkView | None:
+    """Return what a person would see; None when nobody can answer anything.
+
+    Args:
+        root: a run tree, for instance ``run.view`` of a test run.
+        apps: where widgets are found; without its app a prompt is a bare wait. What ``rulvar.hitl`` asks is
+            always found.
+
+    Raises:
+        ConfigError: something among the apps that is none.
+    """
+    known = apps if isinstance(apps, Apps) else Apps((*apps, HITL))
     bare: ParkView | None = None
     pending = deque([root])
     while pending:
@@ -83,7 +94,7 @@ def park_view(root: RunView, apps: Apps) -> ParkView | None:
         pending.extend(node.children)
         if node.status not in ("waiting", "failed") or not node.waits:
             continue
-        prompt = next(_prompts(node, apps), None)
+        prompt = next(_prompts(node, known), None)
         if prompt is not None:
             return prompt
         bare = bare or _bare(node)

@@ -16,6 +16,7 @@ from rulvar import (
     ToolEnvelope,
     Widget,
     document,
+    park_view,
     tool,
     transition,
 )
@@ -500,3 +501,16 @@ async def test_a_failed_child_is_nobodys_prompt_and_its_parent_is() -> None:
     assert view is not None
     assert (run.state["told"], run.children[0].status) == ("failed", "failed")
     assert (view.workflow_id, view.transitions) == (run.run_id, ["go_on"])
+
+
+async def test_a_tree_may_be_asked_what_a_person_would_see() -> None:
+    run = await run_workflow(saving(lambda ctx: ctx.save(ModelPrompt(question="Go on?"))))
+    bare = park_view(run.view)
+    assert bare is not None
+    assert (bare.widget, bare.transitions) == (None, ["go"])
+    view = park_view(run.view, [App("tests", documents=[ModelPrompt])])
+    assert view is not None
+    assert (view.widget, view.content["question"]) == ("confirm-prompt", "Go on?")
+    asked = park_view((await run_workflow(AskUser, {"question": "Which?"})).view)
+    assert asked is not None
+    assert asked.widget == "text-prompt"
