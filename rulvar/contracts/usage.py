@@ -123,7 +123,7 @@ def recorded_usage(entry: Mapping[str, Any]) -> Usage | None:
     plain = entry.get("usage")
     if not plain:
         return None
-    if not isinstance(plain, Mapping):
+    if type(plain) is not dict and not isinstance(plain, Mapping):
         raise ConfigError(
             f"entry {entry.get('seq')} of the journal: usage: expected an object, got {type(plain).__name__}; restore "
             "the journal from a copy",

@@ -13,7 +13,7 @@ from typing import Any
 from rulvar.contracts.capabilities import ModelPricing
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import CostReport
-from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage, recorded_usage
+from rulvar.contracts.usage import ZERO_USAGE, Usage, add_usage
 from rulvar.errors import ConfigError
 from rulvar.kernel.ledger import usd
 from rulvar.runtime.billing import Bill, bill_entry
@@ -120,7 +120,7 @@ class Spend:
         under_way = self._under_way.pop(wire.get("ref", -1), 0.0)
         self._under_way_usd = self._under_way_usd - under_way if self._under_way else 0.0
         self._wire_requests += _wire_requests(wire.get("providerCalls"))
-        usage = recorded_usage(wire)
+        usage = bill.usage
         if abandoned:
             self._abandoned_usd += bill.usd
         if abandoned or usage is None:
@@ -136,16 +136,13 @@ class Spend:
     def _attribute(self, wire: Mapping[str, Any], bill: Bill) -> None:
         attribution = _mapping(wire.get("costAttribution"))
         role = attribution.get("role") or "loop"
-        parts = [("model", unit.model, unit.usd) for unit in bill.units]
-        parts += [("role", unit.role or role, unit.usd) for unit in bill.units]
-        parts += [
-            ("phase", attribution.get("phase") or "unknown", bill.usd),
-            ("agent_type", attribution.get("agentType") or "unknown", bill.usd),
-            ("scope", wire.get("scope") or "root", bill.usd),
-        ]
-        for dimension, key, amount in parts:
-            totals = self._by[dimension]
-            totals[str(key)] = totals.get(str(key), 0.0) + amount
+        by = self._by
+        for unit in bill.units:
+            _add(by["model"], unit.model, unit.usd)
+            _add(by["role"], unit.role or role, unit.usd)
+        _add(by["phase"], attribution.get("phase") or "unknown", bill.usd)
+        _add(by["agent_type"], attribution.get("agentType") or "unknown", bill.usd)
+        _add(by["scope"], wire.get("scope") or "root", bill.usd)
 
     def bill(self, wire: Mapping[str, Any]) -> Bill:
         """Return what a terminal entry of an agent cost."""
@@ -179,6 +176,11 @@ class Spend:
         )
 
 
+def _add(totals: dict[str, float], key: Any, amount: float) -> None:
+    name = str(key)
+    totals[name] = totals.get(name, 0.0) + amount
+
+
 def _mapping(value: Any) -> Mapping[str, Any]:
     """Return what an entry holds where an object belongs; whatever else stands there counts as nothing."""
     return value if isinstance(value, Mapping) else {}
@@ -188,8 +190,8 @@ def _wire_requests(calls: Any) -> int:
     """Return how many requests exchanges came to: a record may stand for several."""
     if not isinstance(calls, list):
         return 0
-    counts = (call.get("wireRequests", 1) if isinstance(call, Mapping) else 1 for call in calls)
-    return sum(count if isinstance(count, int) else 1 for count in counts)
+    counts = [call.get("wireRequests", 1) if isinstance(call, dict) else 1 for call in calls]
+    return sum([count if isinstance(count, int) else 1 for count in counts])
 
 
 def _receipt(entry: JournalEntry) -> Any:

@@ -42,12 +42,14 @@ class Bill:
         usd: their sum.
         unpriced: models that served it and have no price.
         per_call: whether every part is an exchange.
+        usage: all tokens that the entry tells of; None when it tells of none.
     """
 
     units: tuple[BilledUnit, ...]
     usd: float
     unpriced: tuple[str, ...]
     per_call: bool
+    usage: Usage | None
 
     @property
     def cost_usd(self) -> float | None:
@@ -64,9 +66,8 @@ def bill_entry(entry: Mapping[str, Any], price: Price) -> Bill:
     Raises:
         ConfigError: a usage in it is no object; names the entry.
     """
-    alone = _only_call(entry)
-    if alone is not None:
-        return _bill_one(entry, alone, price)
+    if (bill := _bill_of_one_model(entry, price)) is not None:
+        return bill
     slices = _slices(entry)
     calls = _calls(entry)
     covered = _covered(slices, calls)
@@ -84,28 +85,40 @@ def bill_entry(entry: Mapping[str, Any], price: Price) -> Bill:
         units.append(BilledUnit(model, cost, role, is_exchange))
     served = {model for model, _, _ in slices}
     per_call = bool(slices) and covered == served and all(model in served for model, _, _ in calls)
-    return Bill(tuple(units), total, tuple(unpriced), per_call)
+    return Bill(tuple(units), total, tuple(unpriced), per_call, recorded_usage(entry))
 
 
-def _only_call(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the exchange of an entry that came to one: most do, and need no sums."""
-    calls = entry.get("providerCalls")
-    if not isinstance(calls, list) or len(calls) != 1 or entry.get("usageByModel"):
+def _bill_of_one_model(entry: Mapping[str, Any], price: Price) -> Bill | None:
+    """Return the bill of an entry that one model has served, exchange by exchange: most are, and need no sums by model.
+
+    None where they do.
+    """
+    calls, model, told = entry.get("providerCalls"), entry.get("servedBy"), entry.get("usage")
+    if type(calls) is not list or not calls or type(model) is not str or entry.get("usageByModel"):
         return None
-    call = calls[0]
-    if not isinstance(call, Mapping) or not isinstance(call.get("servedBy"), str) or not call.get("usage"):
+    usage = recorded_usage(entry)
+    if usage is None:
         return None
-    is_all = call["servedBy"] == entry.get("servedBy") and call["usage"] == entry.get("usage")
-    return call if is_all else None
-
-
-def _bill_one(entry: Mapping[str, Any], call: Mapping[str, Any], price: Price) -> Bill:
-    usage, model, role = recorded_usage(entry), call["servedBy"], call.get("role")
-    assert usage is not None
-    cost = price(model, usage)
-    if cost is None:
-        return Bill((), 0.0, (model,), True)
-    return Bill((BilledUnit(model, cost, role if isinstance(role, str) else None, True),), cost, (), True)
+    given, written, read, stored, reasoned = _counts(usage)
+    total = 0.0
+    units: list[BilledUnit] = []
+    for call in calls:
+        used = call.get("usage") if type(call) is dict and call.get("servedBy") == model else None
+        if type(used) is not dict or not used:
+            return None
+        one = usage if used == told else recorded_usage(call)
+        assert one is not None
+        given, written = given - one.input_tokens, written - one.output_tokens
+        read, stored = read - one.cache_read_tokens, stored - one.cache_write_tokens
+        reasoned -= one.reasoning_tokens or 0
+        cost = price(model, one)
+        if cost is not None:
+            role = call.get("role")
+            total += cost
+            units.append(BilledUnit(model, cost, role if type(role) is str else None, True))
+    if given or written or read or stored or reasoned or (units and len(units) < len(calls)):
+        return None
+    return Bill(tuple(units), total, () if units else (model,), True, usage)
 
 
 Part = tuple[str, Usage, str | None]
@@ -158,7 +171,7 @@ def _sums(parts: Sequence[Part]) -> dict[str, tuple[int, ...]]:
     return sums
 
 
-def _counts(usage: Usage) -> tuple[int, ...]:
+def _counts(usage: Usage) -> tuple[int, int, int, int, int]:
     return (
         usage.input_tokens,
         usage.output_tokens,

@@ -131,15 +131,14 @@ def _plain(part: Any) -> dict[str, Any]:
 def _with_images(message: dict[str, Any], change: Any) -> dict[str, Any]:
     """Return a message with the data of its images changed."""
     parts = message.get("parts")
-    if not isinstance(parts, (list, tuple)):
+    if not isinstance(parts, (list, tuple)) or not any(map(_is_image, parts)):
         return message
-    made = [
-        {**part, "data": change(part["data"])}
-        if isinstance(part, dict) and part.get("type") == "image" and "data" in part
-        else part
-        for part in parts
-    ]
+    made = [{**part, "data": change(part["data"])} if _is_image(part) else part for part in parts]
     return {**message, "parts": made}
+
+
+def _is_image(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "image" and "data" in part
 
 
 def _told_image(data: Any) -> Any:

@@ -81,15 +81,16 @@ def merged_limits(*layers: UsageLimits | Mapping[str, Any] | None) -> UsageLimit
     """
     merged: dict[str, Any] = {}
     for layer in reversed(layers):
-        merged.update(_said(layer))
+        if layer is not None:
+            merged.update(_said(layer))
     return UsageLimits(**merged) if merged else _DEFAULTS
 
 
-def _said(layer: UsageLimits | Mapping[str, Any] | None) -> dict[str, Any]:
+def _said(layer: UsageLimits | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(layer, UsageLimits):
         every = {item.name: getattr(layer, item.name) for item in fields(UsageLimits)}
         return {name: value for name, value in every.items() if value != getattr(_DEFAULTS, name)}
-    return {name: value for name, value in (layer or {}).items() if value is not None or name in _UNBOUNDED}
+    return {name: value for name, value in layer.items() if value is not None or name in _UNBOUNDED}
 
 
 _UNBOUNDED = frozenset({"idle_timeout_s"})

@@ -29,28 +29,26 @@ ROLE_EFFORTS: Mapping[str, str] = {
 _SAMPLING = ("temperature", "top_p", "top_k")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelChoice:
     """A model, and how to ask it.
 
     Attributes:
         reference: ``adapter:model``.
         effort: part of the call's identity; None when nothing set it.
+        adapter_id: the part of the reference before the first colon.
+        model: the part after it.
     """
 
     reference: str
     effort: str | None = None
     provider_options: Mapping[str, Any] = field(default_factory=dict)
+    adapter_id: str = field(init=False)
+    model: str = field(init=False)
 
-    @property
-    def adapter_id(self) -> str:
-        """The part before the first colon."""
-        return self.reference.partition(":")[0]
-
-    @property
-    def model(self) -> str:
-        """The part after the first colon."""
-        return self.reference.partition(":")[2]
+    def __post_init__(self) -> None:
+        adapter_id, _, model = self.reference.partition(":")
+        self.__dict__.update(adapter_id=adapter_id, model=model)
 
 
 class RoutingLayer(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -81,15 +79,18 @@ def choose_model(role: str, layers: Iterable[RoutingLayer]) -> ModelChoice:
     options: dict[str, Any] = {}
     for layer in layers:
         effort = effort or layer.effort
+        if layer.model is None and layer.routing is None:
+            continue
         own: Mapping[str, Any] | None = None
         for named in ((layer.routing or {}).get(role), layer.model):
             if named is not None:
                 choice = _model_choice(named, layer.where)
                 reference = reference or choice.reference
                 effort = effort or choice.effort
-                if own is None and isinstance(named, Mapping):
+                if own is None and type(named) is not str and isinstance(named, Mapping):
                     own = named.get("provider_options")
-        options = _merged(own or {}, options)
+        if own:
+            options = _merged(own, options)
     if reference is None:
         raise ConfigError(
             f"no model for role {role!r}: give the call, the profile or the workflow a model, or the engine "
@@ -117,8 +118,10 @@ def scrubbed(choice: ModelChoice, caps: ModelCaps) -> list[str]:
     if choice.effort is not None and choice.effort not in caps.reasoning_efforts:
         notes.append(f"{choice.reference} takes no effort {choice.effort!r}: it is asked without one")
     own = choice.provider_options.get(choice.adapter_id)
-    names = [name for name in _SAMPLING if isinstance(own, Mapping) and name in own]
-    if names and not caps.supports_temperature:
+    if caps.supports_temperature or not isinstance(own, Mapping):
+        return notes
+    names = [name for name in _SAMPLING if name in own]
+    if names:
         notes.append(f"{choice.reference} takes no {', '.join(names)}: it is asked without")
     return notes
 

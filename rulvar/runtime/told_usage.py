@@ -54,7 +54,9 @@ def _is_plain(usage: Usage) -> bool:
     return (
         type(given) is type(written) is type(read) is type(stored) is int
         and usage.reasoning_tokens is usage.cache_write5m_tokens is usage.cache_write1h_tokens is None
-        and min(written, read, stored) >= 0
+        and written >= 0
+        and read >= 0
+        and stored >= 0
         and read + stored <= given <= MAX_SAFE_INTEGER
         and written <= MAX_SAFE_INTEGER
     )

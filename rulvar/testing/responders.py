@@ -253,7 +253,7 @@ def _tool_call(call: Any) -> tuple[str, Any, str | None]:
         raise ConfigError("fake_tool_calls: id must be a nonempty text")
     args = call.get("args", {})
     for path, value in _leaves(args, "$"):
-        if value is not None and not isinstance(value, str | int | float):
+        if not isinstance(value, _SCALARS):
             raise ConfigError(
                 f"fake_tool_calls: args of {call['name']!r} are no JSON, which is all that a model can send: "
                 f"{path} is of type {type(value).__name__}",
@@ -262,8 +262,13 @@ def _tool_call(call: Any) -> tuple[str, Any, str | None]:
     return call["name"], args, call_id
 
 
+_SCALARS = (str, int, float, type(None))
+
+
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield what is neither an object nor a list, and where it stands."""
+    """Yield what is neither an object nor a list, and where it stands; nothing where there is no more to look at."""
+    if type(value) is dict and all(isinstance(item, _SCALARS) for item in value.values()):
+        return
     pending = [(path, value)]
     while pending:
         path, value = pending.pop()

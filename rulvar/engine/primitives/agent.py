@@ -31,6 +31,7 @@ from rulvar.errors import ReplayStopped, RulvarError
 from rulvar.kernel.admission import Estimate
 from rulvar.kernel.ledger import Reservation
 from rulvar.runtime.agent import AgentResult
+from rulvar.runtime.billing import Bill
 from rulvar.runtime.ends import LoopEnd, limit_reached
 from rulvar.runtime.loop import AgentLoop, AgentTask
 from rulvar.runtime.router import scrubbed
@@ -153,7 +154,7 @@ async def _run_admitted(
             raise
         # an answer that has come is paid for: a cancellation finds it in the journal
         work = _journal_end(run, place, plan, opened, loop, host, end)
-        wire = await finished(work, at_once=run.stores_at_once)
+        wire, bill = await finished(work, at_once=run.stores_at_once)
     finally:
         place.branch.busy(-1)
     if run.stop_error is not None:
@@ -167,7 +168,7 @@ async def _run_admitted(
     ):
         raise run.budget.exhausted_call(place, wire["seq"], end.denied)
     note = end.error.message if end.status == "limit" and end.error is not None else None
-    return deliver(run, place, plan, wire, run.spend.bill(wire), note=note)
+    return deliver(run, place, plan, wire, bill, note=note)
 
 
 async def _to_the_end(loop: AgentLoop) -> LoopEnd:
@@ -191,8 +192,8 @@ async def _journal_end(
     end: LoopEnd,
     *,
     cancelled: bool = False,
-) -> dict[str, Any]:
-    """Journal how a live call ended, and return the terminal entry with its seq."""
+) -> tuple[dict[str, Any], Bill]:
+    """Journal how a live call ended, and return the terminal entry with its seq, and its bill."""
     state = loop.state
     status = "cancelled" if cancelled else end.status
     fields: dict[str, Any] = {}
@@ -228,7 +229,7 @@ async def _journal_end(
     if status == "ok":
         wire["value"] = decode_json(journal_form(end.output, "ctx.agent answer"))
     announce_end(run, place, plan, wire, bill, opened.span, retries=_retries(state.provider_calls))
-    return wire
+    return wire, bill
 
 
 def _retries(calls: list[dict[str, Any]]) -> int:
