@@ -80,8 +80,7 @@ class SqliteThread:
         """Close the connections and end the thread; the next use opens them again."""
         if self._pool is None:
             return
-        self._close_quick()
-        await asyncio.get_running_loop().run_in_executor(self._pool, self._disconnect)
+        await self._submit(_close_all, writes=False)  # in its turn: a loop in another thread may be at work
         with self._guard:
             if self._pool is not None and not self._running:
                 self._pool.shutdown(wait=False)
@@ -154,9 +153,15 @@ class SqliteThread:
                 if not batch:
                     self._running = False
                     return
-            answers = self._transact(batch)
-            for job, (result, error) in zip(batch, answers, strict=True):
+            work = [job for job in batch if job.work is not _close_all]
+            for job, (result, error) in zip(work, self._transact(work) if work else (), strict=True):
                 _deliver(job.future, result, error)
+            if len(work) < len(batch):
+                self._close_quick()
+                self._disconnect()
+            for job in batch:
+                if job.work is _close_all:
+                    _deliver(job.future, None, None)
 
     def _checkpoint(self) -> None:
         """Move the log into the database, which waits for the disk: the quick connection leaves it to us."""
@@ -202,6 +207,10 @@ class SqliteThread:
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+
+
+def _close_all(connection: sqlite3.Connection) -> None:
+    """Stands among the work for closing the connections, which needs none."""
 
 
 def _run(job: _Job, connection: sqlite3.Connection) -> tuple[Any, BaseException | None]:

@@ -91,6 +91,38 @@ def test_a_store_is_used_in_event_loops_of_several_threads_at_once(store: Any) -
     gc.collect()
 
 
+def test_a_store_is_closed_by_one_loop_while_those_of_other_threads_write(store: Any) -> None:
+    failures: list[BaseException] = []
+
+    def thread(number: int) -> None:
+        async def work() -> None:
+            for turn in range(40):
+                await write(store, f"t{number}", turn * 2, 2)
+                if turn % 3 == number % 3:
+                    await close(store)
+            await close(store)
+
+        try:
+            asyncio.run(asyncio.wait_for(work(), 60))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=thread, args=(number,)) for number in range(6)]
+    for started in threads:
+        started.start()
+    for started in threads:
+        started.join()
+    assert failures == []
+
+    async def check() -> None:
+        for number in range(6):
+            assert [item.seq for item in await store.load(f"t{number}")] == list(range(80))
+        await close(store)
+
+    asyncio.run(check())
+    gc.collect()
+
+
 async def test_closing_a_store_leaves_nobody_waiting_for_a_group_that_never_commits(tmp_path: Path) -> None:
     store = JsonlFileStore(tmp_path, durability="group")
     for turn in range(20):
