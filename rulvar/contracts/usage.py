@@ -49,7 +49,10 @@ def add_usage(left: Usage, right: Usage) -> Usage:
     reasoning = (left.reasoning_tokens or 0) + (right.reasoning_tokens or 0)
     five_minutes: int | None = None
     one_hour: int | None = None
-    if _tells_split(left) or _tells_split(right):
+    if not (
+        left.cache_write5m_tokens is left.cache_write1h_tokens is None
+        and right.cache_write5m_tokens is right.cache_write1h_tokens is None
+    ):
         one_hour = (left.cache_write1h_tokens or 0) + (right.cache_write1h_tokens or 0)
         five_minutes = _five_minutes(left) + _five_minutes(right)
     return Usage(
@@ -161,10 +164,6 @@ def _is_sound_split(fields: Mapping[str, Any], cache_write: int) -> bool:
     """Whether the shares that are told are counts, and sum to the cache writes."""
     shares = [fields[name] for name in ("cacheWrite5mTokens", "cacheWrite1hTokens") if name in fields]
     return all(map(is_token_count, shares)) and sum(shares) == cache_write
-
-
-def _tells_split(usage: Usage) -> bool:
-    return usage.cache_write5m_tokens is not None or usage.cache_write1h_tokens is not None
 
 
 def _five_minutes(usage: Usage) -> int:

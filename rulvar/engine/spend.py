@@ -137,12 +137,18 @@ class Spend:
         attribution = _mapping(wire.get("costAttribution"))
         role = attribution.get("role") or "loop"
         by = self._by
+        models, roles = by["model"], by["role"]
         for unit in bill.units:
-            _add(by["model"], unit.model, unit.usd)
-            _add(by["role"], unit.role or role, unit.usd)
-        _add(by["phase"], attribution.get("phase") or "unknown", bill.usd)
-        _add(by["agent_type"], attribution.get("agentType") or "unknown", bill.usd)
-        _add(by["scope"], wire.get("scope") or "root", bill.usd)
+            paid_by = str(unit.role or role)
+            models[unit.model] = models.get(unit.model, 0.0) + unit.usd
+            roles[paid_by] = roles.get(paid_by, 0.0) + unit.usd
+        for dimension, name in (
+            ("phase", attribution.get("phase") or "unknown"),
+            ("agent_type", attribution.get("agentType") or "unknown"),
+            ("scope", wire.get("scope") or "root"),
+        ):
+            totals, key = by[dimension], str(name)
+            totals[key] = totals.get(key, 0.0) + bill.usd
 
     def bill(self, wire: Mapping[str, Any]) -> Bill:
         """Return what a terminal entry of an agent cost."""
@@ -174,11 +180,6 @@ class Spend:
             usage_approx=self._approximate,
             unpriced=tuple(self._unpriced),
         )
-
-
-def _add(totals: dict[str, float], key: Any, amount: float) -> None:
-    name = str(key)
-    totals[name] = totals.get(name, 0.0) + amount
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

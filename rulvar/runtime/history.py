@@ -87,7 +87,8 @@ class SplitHistory:
 
 def project_history(messages: Sequence[Msg], family: str) -> tuple[Msg, ...]:
     """Return what a provider family may see: its own opaque blocks, and no other family's."""
-    if not any(_foreign(part, family) for message in messages for part in message.parts):
+    parts = [part for message in messages for part in message.parts if type(part) is ProviderRawPart]
+    if not any(_foreign(part, family) for part in parts):
         return tuple(messages)
     kept = (
         Msg(role=message.role, parts=tuple(part for part in message.parts if not _foreign(part, family)))

@@ -195,6 +195,8 @@ def _broken_off(what: str) -> WireError:
 
 def _drop_bottomless(turn: Turn) -> None:
     """Turn away what no journal could keep: arguments and blocks that are nested too deeply."""
+    if not turn.tool_calls and not turn.raw:
+        return
     kept = [call for call in turn.tool_calls if not is_deeper_than(call.args, _DEEPEST)]
     blocks = [part for part in turn.raw if not is_deeper_than(part.block, _DEEPEST)]
     if len(kept) < len(turn.tool_calls):
@@ -238,7 +240,9 @@ def _read_event(event: ChatEvent, turn: Turn, text: list[str], names: dict[str, 
 
 def _keep_metadata(turn: Turn, adapter: Adapter) -> None:
     """Keep what the adapter tells beside the answer: its id, and blocks that must survive the round trip."""
-    told = turn.metadata or {}
+    told = turn.metadata
+    if not told:
+        return
     family = provider_family(adapter)
     meta = told.get(adapter.id, told.get(family))
     if not isinstance(meta, dict):

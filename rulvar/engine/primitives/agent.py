@@ -197,8 +197,10 @@ async def _journal_end(
     state = loop.state
     status = "cancelled" if cancelled else end.status
     fields: dict[str, Any] = {}
+    answer = b""
     if status == "ok":
-        fields["value"] = fragment(journal_form(end.output, "ctx.agent answer"))
+        answer = journal_form(end.output, "ctx.agent answer")
+        fields["value"] = fragment(answer)
     elif end.error is not None and (status == "error" or end.is_kept):
         fields["error"] = end.error.to_wire()
     if end.is_kept:
@@ -227,7 +229,7 @@ async def _journal_end(
     run.budget.release(host.reservation)
     wire = {**wire, "seq": seq}
     if status == "ok":
-        wire["value"] = decode_json(journal_form(end.output, "ctx.agent answer"))
+        wire["value"] = decode_json(answer)
     announce_end(run, place, plan, wire, bill, opened.span, retries=_retries(state.provider_calls))
     return wire, bill
 
