@@ -183,9 +183,10 @@ class Ledger:
         return Reservation(chain[0], amount)
 
     def promise(self, name: str, amount_usd: float) -> Reservation:
-        """Promise an amount that was admitted before: no account is asked again."""
-        amount = micro_usd(amount_usd)
+        """Promise for a call that was admitted before: no account refuses it, and none promises more than it has left."""
         chain = list(self._chain(name))
+        left = [account.remaining for account in chain if account.remaining is not None]
+        amount = min([micro_usd(amount_usd), *left])
         for account in chain:
             account.reserved += amount
         return Reservation(chain[0], amount)

@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 from random_scenarios import BODIES, NoDiskError, Runner, Stopping
@@ -173,8 +173,21 @@ def test_a_run_spends_no_more_than_its_ceiling_where_calls_keep_their_promises(
     asyncio.run(check())
 
 
+SPARE = {"agent": "spare a", "opts": {"fallback": {"model": "fake:backup", "on": ["error"]}}, "as": "a"}
+FALLING_BACK = [
+    {
+        "pipeline": [1, 2],
+        "stages": [[SPARE, {"return": ["{{a}}", "{{b}}"]}]],
+        "onItemError": "drop",
+        "as": "b",
+    },
+    {"return": ["{{a}}", "{{b}}"]},
+]
+
+
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(body=BODIES, ceiling=st.floats(0, 1), where=st.floats(0, 1), live=st.booleans())
+@example(body=FALLING_BACK, ceiling=0.30078125, where=0.0, live=False)
 def test_a_random_workflow_admits_nothing_past_its_ceiling_over_a_stop_and_its_resumes(
     body: Any, ceiling: float, where: float, live: bool
 ) -> None:

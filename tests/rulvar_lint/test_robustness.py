@@ -103,8 +103,29 @@ PIECES = [
 ]
 
 
+KEPT_BETWEEN_RUNS = """from rulvar import define_workflow
+
+
+def make(log):
+    rows = []
+
+    async def body(ctx, args):
+        def work():
+            rows.append(args["x"])
+            return len(rows)
+
+        return await ctx.step("work", work)
+
+    return body
+
+
+flow = define_workflow("x", make(None))
+"""
+
+
 @MANY
 @given(st.sampled_from(SOURCES), st.integers(0, 10**6))
+@example(KEPT_BETWEEN_RUNS, 1575)
 def test_mutated_sources(text: str, seed: int) -> None:
     made = mutated(text, seed)
     found = lint(made)

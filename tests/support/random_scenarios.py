@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from fixed_clock import Fixed
 from hypothesis import strategies as st
 from scenario_language import ScenarioWorkflow, scenario_tools
 
-from rulvar import Engine, ModelPricing, Workflow
+from rulvar import Ctx, Engine, ModelPricing, Workflow
 from rulvar.contracts.entries import JournalEntry
+from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.errors import LeaseHeldError, ResolutionError, StoreError
 from rulvar.stores import InMemoryStore
 from rulvar.testing import FakeAdapter, fake_tool_calls, fake_wire_error
@@ -340,6 +342,23 @@ class Stopping(InMemoryStore):
         return store
 
 
+class KeyedScenario(ScenarioWorkflow):
+    """Gives every wait of a scope a key of its own, as the engine asks of whoever writes a workflow."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._asked: WeakKeyDictionary[Any, Counter[tuple[str, str]]] = WeakKeyDictionary()
+
+    async def op_awaitExternal(self, ctx: Ctx, op: Mapping[str, Any], env: dict[str, Any]) -> Any:
+        place = CURRENT_PLACE.get()
+        assert place is not None
+        asked = self._asked.setdefault(place.run, Counter())
+        at = (place.scope, op["awaitExternal"])
+        asked[at] += 1
+        key = at[1] if asked[at] == 1 else f"{at[1]} {asked[at]}"
+        return await super().op_awaitExternal(ctx, {**op, "awaitExternal": key}, env)
+
+
 class Runner:
     """Runs one random workflow over and over; a human answers each suspension.
 
@@ -352,7 +371,7 @@ class Runner:
 
     def __init__(self, body: Any, *, ceiling: float | None = None, live: bool = False) -> None:
         facts = scenario()
-        self.workflow: Workflow[Any] = ScenarioWorkflow(facts, scenario_tools(facts)).build(
+        self.workflow: Workflow[Any] = KeyedScenario(facts, scenario_tools(facts)).build(
             {"name": "w", "body": body}
         )
         self.ceiling = ceiling

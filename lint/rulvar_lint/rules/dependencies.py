@@ -9,12 +9,14 @@ from rulvar_lint.core.ancestry import ancestors, start_of
 from rulvar_lint.core.brackets import bracketed
 from rulvar_lint.core.classes import is_data_class
 from rulvar_lint.core.effects import Cause
-from rulvar_lint.core.frame import STEP
+from rulvar_lint.core.frame import HOST, STEP
 from rulvar_lint.core.freevars import free_names_of
+from rulvar_lint.core.lasting import changed_inside
 from rulvar_lint.core.nodes import children, own_nodes, walk
 from rulvar_lint.core.values import (
     Class,
     Const,
+    Container,
     Ctx,
     Ext,
     Func,
@@ -59,7 +61,9 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
         names = ", ".join(f"`{name}`" for name in sorted({path[0] for path in used})[:3])
         what = f"the step uses {names} and declares no deps"
         shown = ", ".join(_dep(f, path) for path in sorted(used) if not _is_covered(path, used))
-        fix: Plan = ("unsafe", "Declare deps", [(call.node, f"deps=[{shown}]")], "argument")
+        fix: Plan | None = ("unsafe", "Declare deps", [(call.node, f"deps=[{shown}]")], "argument")
+        if any(_outlives_runs(f, path[0]) for path in used):
+            fix = None  # what runs change makes no good identity
         cause = Cause("RLV404", what, f.place(call.node), (), "warning")
         f.m.report(f, call.node, cause, fix=fix)
         return
@@ -82,8 +86,18 @@ def _dependencies(f: Frame, call: CtxCall, fn: Value | None, result: Result | No
             f,
             call.node,
             Cause("RLV403", what, f.place(call.node), (), "warning"),
-            fix=_add_dep(f, deps, missing),
+            fix=None if any(_outlives_runs(f, path[0]) for path in missing) else _add_dep(f, deps, missing),
         )
+
+
+def _outlives_runs(f: Frame, name: str) -> bool:
+    """Whether a name is a variable of the host function around a workflow, and runs change it."""
+    owner = None if name in f.env else f.owner_of(name)
+    if owner is None or owner.mode != HOST or owner.decl is None:
+        return False
+    changed, rebound = changed_inside(owner.decl)
+    value = owner.env.get(name)
+    return name in rebound or (isinstance(value, Container) and (name in changed or value.scope == "module"))
 
 
 def _missing(used: set[Path], covered: set[Path]) -> list[Path]:
