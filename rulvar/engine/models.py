@@ -17,6 +17,7 @@ class RunModels:
     def __init__(self, registries: Registries, adapters: Iterable[Adapter] = ()) -> None:
         self._registries = registries
         self._own: dict[str, Adapter] = {}
+        self._prices: dict[str, ModelPricing] = {}
         self.bring(adapters)
 
     def bring(self, adapters: Iterable[Adapter]) -> None:
@@ -34,7 +35,12 @@ class RunModels:
         return self._own.get(adapter_id) or self._registries.adapter(adapter_id)
 
     def price_of(self, reference: str) -> ModelPricing | None:
-        """Return the price of a model reference, or None when nothing knows one."""
-        adapter_id, _, model = reference.partition(":")
-        own = self._own.get(adapter_id)
-        return self._registries.price_of(reference) if own is None else own.caps(model).pricing
+        """Return the price of a model reference, or None when nothing knows one; a run is billed at one price."""
+        price = self._prices.get(reference)
+        if price is None:
+            adapter_id, _, model = reference.partition(":")
+            own = self._own.get(adapter_id)
+            price = self._registries.price_of(reference) if own is None else own.caps(model).pricing
+            if price is not None:
+                self._prices[reference] = price
+        return price

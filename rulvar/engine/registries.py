@@ -97,7 +97,7 @@ class Registries:
             ConfigError: no profile of that name.
         """
         if not agent_type:
-            return AgentProfile()
+            return _NO_PROFILE
         profile = self._profiles.get(agent_type)
         if profile is None:
             known = ", ".join(map(repr, sorted(self._profiles))) or "none"
@@ -120,6 +120,9 @@ class Registries:
             return adapter.caps(model).pricing
         except ConfigError:
             return None
+
+
+_NO_PROFILE = AgentProfile()
 
 
 def _told(value: Any) -> str:
