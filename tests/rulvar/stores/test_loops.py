@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import uuid
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -60,26 +61,29 @@ def test_a_store_is_used_in_one_event_loop_after_the_other(store: Any) -> None:
     gc.collect()  # a connection that is still open would be an error here
 
 
-def test_a_store_is_used_in_event_loops_of_several_threads_at_once(store: Any) -> None:
+def in_threads(count: int, work: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+    """Do work in as many threads, each with an event loop of its own."""
     failures: list[BaseException] = []
 
     def thread(number: int) -> None:
-        async def work() -> None:
-            for turn in range(4):
-                await asyncio.gather(*(write(store, f"t{number}-{n}", turn * 5) for n in range(3)))
-            await close(store)
-
         try:
-            asyncio.run(asyncio.wait_for(work(), 60))
+            asyncio.run(asyncio.wait_for(work(number), 60))
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=thread, args=(number,)) for number in range(4)]
+    threads = [threading.Thread(target=thread, args=(number,)) for number in range(count)]
     for started in threads:
         started.start()
     for started in threads:
         started.join()
     assert failures == []
+
+
+def test_a_store_is_used_in_event_loops_of_several_threads_at_once(store: Any) -> None:
+    async def work(number: int) -> None:
+        for turn in range(4):
+            await asyncio.gather(*(write(store, f"t{number}-{n}", turn * 5) for n in range(3)))
+        await close(store)
 
     async def check() -> None:
         for number in range(4):
@@ -87,38 +91,25 @@ def test_a_store_is_used_in_event_loops_of_several_threads_at_once(store: Any) -
                 assert [item.seq for item in await store.load(f"t{number}-{n}")] == list(range(20))
         await close(store)
 
+    in_threads(4, work)
     asyncio.run(check())
     gc.collect()
 
 
 def test_a_store_is_closed_by_one_loop_while_those_of_other_threads_write(store: Any) -> None:
-    failures: list[BaseException] = []
-
-    def thread(number: int) -> None:
-        async def work() -> None:
-            for turn in range(40):
-                await write(store, f"t{number}", turn * 2, 2)
-                if turn % 3 == number % 3:
-                    await close(store)
-            await close(store)
-
-        try:
-            asyncio.run(asyncio.wait_for(work(), 60))
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=thread, args=(number,)) for number in range(6)]
-    for started in threads:
-        started.start()
-    for started in threads:
-        started.join()
-    assert failures == []
+    async def work(number: int) -> None:
+        for turn in range(40):
+            await write(store, f"t{number}", turn * 2, 2)
+            if turn % 3 == number % 3:
+                await close(store)
+        await close(store)
 
     async def check() -> None:
         for number in range(6):
             assert [item.seq for item in await store.load(f"t{number}")] == list(range(80))
         await close(store)
 
+    in_threads(6, work)
     asyncio.run(check())
     gc.collect()
 
