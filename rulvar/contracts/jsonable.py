@@ -17,7 +17,10 @@ import orjson
 from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.errors import NonSerializableValueError
 
-__all__ = ["fragment", "is_deeper_than", "journal_form", "journal_value", "refused_at"]
+__all__ = ["JSON_TYPES", "fragment", "is_deeper_than", "journal_form", "journal_value", "refused_at"]
+
+JSON_TYPES = frozenset({str, int, float, bool, type(None), list, dict, tuple})
+"""Types of plain JSON values; none of them is awaitable, and asking an object that would cost more."""
 
 
 def journal_form(value: Any, what: str) -> bytes:

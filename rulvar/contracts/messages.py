@@ -38,8 +38,8 @@ def camel_case(name: str) -> str:
     return head + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
-class Wire(msgspec.Struct, frozen=True, kw_only=True, rename=camel_case, omit_defaults=True):
-    """Base of everything that goes over the wire: immutable, camelCase in JSON."""
+class Wire(msgspec.Struct, frozen=True, kw_only=True, rename=camel_case, omit_defaults=True, gc=False):
+    """Base of everything that goes over the wire: immutable, camelCase in JSON, and so never part of a cycle."""
 
     def to_wire(self) -> dict[str, Any]:
         """Return the plain JSON object; absent optional fields are left out."""

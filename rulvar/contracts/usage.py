@@ -30,6 +30,13 @@ class Usage(Wire, frozen=True, kw_only=True):
 
     def to_wire(self) -> dict[str, Any]:
         """Return the plain JSON object; absent optional fields are left out."""
+        if self.reasoning_tokens is self.cache_write5m_tokens is self.cache_write1h_tokens is None:
+            return {
+                "inputTokens": self.input_tokens,
+                "outputTokens": self.output_tokens,
+                "cacheReadTokens": self.cache_read_tokens,
+                "cacheWriteTokens": self.cache_write_tokens,
+            }
         return self.to_plain()  # there is no array in it
 
 

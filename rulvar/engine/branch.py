@@ -174,6 +174,14 @@ class Place(msgspec.Struct, frozen=True, eq=False):
     grants: frozenset[str] | None = None
     around: str | None = None
 
+    def in_step(self, label: str) -> Place:
+        """Return the place inside a step's body."""
+        return msgspec.structs.replace(self, step=label)
+
+    def in_branch(self, branch: Branch, scope: str, span: str) -> Place:
+        """Return the place inside a branch that begins here."""
+        return msgspec.structs.replace(self, branch=branch, scope=scope, span=span, around=self.span)
+
     def at(self, **changes: Any) -> Place:
         """Return a place that differs in some fields; one with another span is inside this one."""
         if changes.get("span", self.span) != self.span:

@@ -316,13 +316,14 @@ class Budget:
 
     def announce(self) -> None:
         """Emit the state of the run's account."""
-        root = self.ledger.root
+        run, ceiling = self._run, self.ceiling_usd
+        spent = run.spend.spent_usd
         facts = {
-            "spentUsd": self._run.spend.spent_usd,
-            "remainingUsd": self._left_usd,
-            "committedReserveUsd": usd(root.reserved),
+            "spentUsd": spent,
+            "remainingUsd": None if ceiling is None else max(0, ceiling - spent),
+            "committedReserveUsd": usd(self.ledger.root.reserved),
         }
-        self._run.bus.emit("budget:update", self._run.root.span, None, facts)
+        run.bus.emit("budget:update", run.root.span, None, facts)
 
     def view(self) -> BudgetView:
         """Return what a workflow sees of its budget."""

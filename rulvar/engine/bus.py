@@ -13,6 +13,7 @@ from rulvar.contracts.redaction import Redactor
 __all__ = ["EventBus"]
 
 Listener = Callable[[Event], None]
+_ITEMS = 6
 
 
 class EventBus:
@@ -25,7 +26,9 @@ class EventBus:
         self._run_id = run_id
         self._first_seq = first_seq
         self._clock = clock
-        self._raw: list[tuple[str, int, str, str | None, bool, dict[str, Any]]] = []
+        self._raw: list[
+            Any
+        ] = []  # six items per event: an object for each would be looked at by every collection
         self._redactor = Redactor()
         self._listeners: list[tuple[str, Listener]] = []
         self._waiting: list[asyncio.Future[None]] = []
@@ -36,7 +39,7 @@ class EventBus:
         self, type_: str, span: str, parent: str | None, fields: dict[str, Any], replayed: bool = False
     ) -> None:
         """Add an event; ``fields`` are the wire names of its own fields."""
-        self._raw.append((type_, self._clock.now_ms(), span, parent, replayed, fields))
+        self._raw += (type_, self._clock.now_ms(), span, parent, replayed, fields)
         if self._listeners:
             self._notify(type_)
         if self._waiting:
@@ -65,13 +68,13 @@ class EventBus:
 
     def seen(self) -> list[Event]:
         """Return the events so far."""
-        return [self._event(index) for index in range(len(self._raw))]
+        return [self._event(index) for index in range(self._count())]
 
     async def stream(self) -> AsyncIterator[Event]:
         """Yield every event from the first to the last, waiting for those to come."""
         index = 0
         while True:
-            while index < len(self._raw):
+            while index < self._count():
                 yield self._event(index)
                 index += 1
             if self._closed:
@@ -80,8 +83,11 @@ class EventBus:
             self._waiting.append(waiter)
             await waiter
 
+    def _count(self) -> int:
+        return len(self._raw) // _ITEMS
+
     def _event(self, index: int) -> Event:
-        type_, now_ms, span, parent, replayed, fields = self._raw[index]
+        type_, now_ms, span, parent, replayed, fields = self._raw[index * _ITEMS : (index + 1) * _ITEMS]
         wire: dict[str, Any] = {
             "runId": self._run_id,
             "seq": self._first_seq + index,
@@ -97,7 +103,7 @@ class EventBus:
         return Event(wire)
 
     def _notify(self, type_: str) -> None:
-        event = self._event(len(self._raw) - 1)
+        event = self._event(self._count() - 1)
         for item in list(self._listeners):
             wanted, callback = item
             if wanted in (type_, "*"):

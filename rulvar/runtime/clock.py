@@ -6,7 +6,8 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Callable
+
+from rulvar.runtime.timers import Timers
 
 __all__ = ["SystemClock", "SystemEntropy"]
 
@@ -14,7 +15,11 @@ __all__ = ["SystemClock", "SystemEntropy"]
 class SystemClock:
     """The machine's clock."""
 
-    __slots__ = ()
+    __slots__ = ("schedule",)
+
+    def __init__(self) -> None:
+        self.schedule = Timers().later
+        """Call back once that many seconds have passed; return what forgets it."""
 
     def now_ms(self) -> int:
         """Return milliseconds since the epoch."""
@@ -23,10 +28,6 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait that long on the running event loop."""
         await asyncio.sleep(seconds)
-
-    def schedule(self, seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back once that much time has passed; return what forgets it."""
-        return asyncio.get_running_loop().call_later(seconds, callback).cancel
 
 
 class SystemEntropy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from rulvar.contracts.capabilities import ModelCaps
@@ -47,6 +47,9 @@ class LoopHost(Protocol):
 
     async def pause(self, seconds: float) -> None:
         """Wait before another attempt."""
+
+    def later(self, seconds: float, callback: Callable[[], object]) -> Callable[[], object]:
+        """Call back once that many seconds have passed on the event loop; return what forgets it."""
 
     def chance(self) -> float:
         """Return a number in [0, 1) for jitter."""

@@ -275,6 +275,7 @@ class AgentLoop:
                         on_event=self.host.on_event(),
                         affords=self.host.affords,
                         idle_s=self.task.limits.idle_timeout_s,
+                        later=self.host.later,
                     )
             except asyncio.CancelledError:
                 await self._record(turn, request, attempt, role, aborted="external")

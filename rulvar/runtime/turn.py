@@ -25,6 +25,7 @@ from rulvar.contracts.stream import (
 )
 from rulvar.contracts.usage import ZERO_USAGE, Usage
 from rulvar.errors import BudgetExhaustedError, RulvarError
+from rulvar.runtime.timers import Later, Timers
 from rulvar.runtime.told_usage import impossible_usage, repaired_update, repaired_usage
 
 __all__ = ["Turn", "take_turn"]
@@ -70,6 +71,7 @@ async def take_turn(
     on_event: Callable[[ChatEvent], None] | None = None,
     affords: Callable[[Usage], bool] | None = None,
     idle_s: float | None = None,
+    later: Later | None = None,
 ) -> None:
     """Read one exchange into ``turn``; errors of the provider become ``turn.error``.
 
@@ -78,6 +80,7 @@ async def take_turn(
         on_event: called with every event, or None.
         affords: asked with the usage so far when the provider tells it; False ends the exchange.
         idle_s: seconds without an event after which the exchange is cut; None is no bound.
+        later: calls back after some seconds, and returns what forgets it; the event loop's own timers unless told.
 
     Raises:
         BudgetExhaustedError: ``affords`` said no.
@@ -86,7 +89,7 @@ async def take_turn(
     names: dict[str, str] = {}
     text: list[str] = []
     stream: Any = None
-    watch = _IdleWatch(idle_s)
+    watch = _IdleWatch(idle_s, later)
     try:
         stream = adapter.stream(request, signal)
         with watch:
@@ -132,17 +135,17 @@ class _Unaffordable(Exception):
 
 
 class _IdleWatch:
-    """Cuts the block when no event was seen for a while; costs one timer per exchange."""
+    """Cuts the block when no event was seen for a while; costs one timeout per exchange."""
 
-    __slots__ = ("_bound_s", "_cancelling", "_clock", "_loop", "_seen_at", "_task", "_timer", "is_cut")
+    __slots__ = ("_bound_s", "_cancelling", "_clock", "_forget", "_later", "_seen_at", "_task", "is_cut")
 
-    def __init__(self, bound_s: float | None) -> None:
+    def __init__(self, bound_s: float | None, later: Later | None) -> None:
         self._bound_s = bound_s
-        self._loop = asyncio.get_running_loop()
-        self._clock = self._loop.time
+        self._later = later or Timers().later
+        self._clock = asyncio.get_running_loop().time
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._forget: Callable[[], object] | None = None
         self._seen_at = 0.0
         self.is_cut = False
 
@@ -152,14 +155,14 @@ class _IdleWatch:
             self._task = asyncio.current_task()
             assert self._task is not None
             self._cancelling = self._task.cancelling()
-            self._timer = self._loop.call_later(self._bound_s, self._check)
+            self._forget = self._later(self._bound_s, self._check)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._timer is None:
+        if self._forget is None:
             return
-        self._timer.cancel()
+        self._forget()
         if not self.is_cut:
             return
         assert self._task is not None
@@ -174,7 +177,7 @@ class _IdleWatch:
         assert self._bound_s is not None
         quiet = self._clock() - self._seen_at
         if quiet < self._bound_s:
-            self._timer = self._loop.call_later(self._bound_s - quiet, self._check)
+            self._forget = self._later(self._bound_s - quiet, self._check)
         else:
             self.is_cut = True
             assert self._task is not None

@@ -134,8 +134,9 @@ class JournalFile:
                     "another process has written to this run",
                     data={"file": str(self.path), "seq": entry.seq, "tail": tail},
                 )
-            tail = max(tail, entry.seq)
-        data = b"".join([entry.line + b"\n" for entry in entries])
+            if entry.seq > tail:
+                tail = entry.seq
+        data = b"\n".join([*[entry.line for entry in entries], b""])
         if self._prefix:
             data, self._prefix = self._prefix + data, b""
         try:

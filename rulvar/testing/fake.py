@@ -14,7 +14,7 @@ from typing import Any, Self
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.capabilities import ModelCaps
 from rulvar.contracts.ids import UlidSource
-from rulvar.contracts.jsonable import journal_form
+from rulvar.contracts.jsonable import JSON_TYPES, journal_form
 from rulvar.contracts.messages import ChatRequest, camel_case
 from rulvar.contracts.ports.provider import Served
 from rulvar.contracts.stream import (
@@ -198,7 +198,7 @@ class FakeStream:
                 raise responder
             elif callable(responder) and not isinstance(responder, type):
                 responder = responder(call)
-                if inspect.isawaitable(responder):
+                if type(responder) not in JSON_TYPES and inspect.isawaitable(responder):
                     responder = await self._wait_for(responder)
                 if responder is None:
                     raise TypeError("the responder returned None; return a text, a JSON value or a marker")

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from rulvar.contracts.envelope import Receipt, ToolEnvelope, decode_envelope
-from rulvar.contracts.jsonable import journal_value
+from rulvar.contracts.jsonable import JSON_TYPES, journal_value
 from rulvar.contracts.ports.clock import Clock
 from rulvar.contracts.ports.tools import Handler, Proceed
 from rulvar.errors import (
@@ -233,7 +233,7 @@ class _Execution:
             value = tool.function(arguments, **extra)
         else:
             value = tool.function(**arguments, **extra)
-        if inspect.isawaitable(value):
+        if type(value) not in JSON_TYPES and inspect.isawaitable(value):
             value = await value
         try:
             return _enveloped(tool, value)

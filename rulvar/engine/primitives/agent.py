@@ -229,7 +229,8 @@ async def _journal_end(
     run.budget.release(host.reservation)
     wire = {**wire, "seq": seq}
     if status == "ok":
-        wire["value"] = decode_json(answer)
+        is_plain = type(end.output) is str and end.output.isascii()
+        wire["value"] = end.output if is_plain else decode_json(answer)
     announce_end(run, place, plan, wire, bill, opened.span, retries=_retries(state.provider_calls))
     return wire, bill
 

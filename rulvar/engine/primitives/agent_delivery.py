@@ -8,7 +8,7 @@ from typing import Any
 from rulvar.contracts.outcome import Dropped
 from rulvar.contracts.ports.provider import Served
 from rulvar.contracts.stream import WireError
-from rulvar.contracts.usage import ZERO_USAGE, recorded_usage
+from rulvar.contracts.usage import ZERO_USAGE
 from rulvar.engine.branch import Place
 from rulvar.engine.primitives.agent_events import announce_recorded
 from rulvar.engine.primitives.agent_plan import AgentOptions, AgentPlan
@@ -38,7 +38,7 @@ async def deliver_recorded(run: Run, place: Place, plan: AgentPlan, operation: O
             agent_type=plan.agent_type or None,
             adapter=plan.choice.adapter_id,
             model=plan.choice.model,
-            usage=recorded_usage(wire),
+            usage=bill.usage,
             cost_usd=bill.cost_usd,
         )
     return deliver(run, place, plan, wire, bill)
@@ -57,13 +57,12 @@ def deliver(
         output = value if plan.schema is None else plan.schema.revive(value)
     elif status == "escalated":  # what it has to say is no answer, and fits no schema
         output = wire.get("value")
-    usage = recorded_usage(wire) or ZERO_USAGE
     result = AgentResult(
         status=status,
         output=output,
         error=error,
         failure=error or _failure(status, wire),
-        usage=usage,
+        usage=bill.usage or ZERO_USAGE,
         served_by=wire.get("servedBy"),
         cost_usd=bill.cost_usd,
         entry_ref=wire.get("seq"),

@@ -74,6 +74,8 @@ class AgentHost:
         self._opened = opened
         self._task = task
         self.reservation = reservation
+        self.later = run.timers.later
+        """Calls back on the event loop's clock: what a provider keeps waiting, no clock of tests shortens."""
         self._turn = 0
         self._exchange_began = run.clock.now_ms()
         self.checkpoint_ref: str | None = None

@@ -73,7 +73,7 @@ async def run_branches(
     for number, scope in enumerate(scopes):
         branch = Branch(run.liveness, place.branch)
         group.branches.append(branch)
-        here = place.at(branch=branch, scope=scope, span=run.next_span())
+        here = place.in_branch(branch, scope, run.next_span())
         group.tasks.append(loop.create_task(run.inside(group.run_one(number, here))))
     place.branch.hand_over(1)
     try:

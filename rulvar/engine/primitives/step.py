@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from rulvar.contracts.canonical import canonical_json, decode_json
-from rulvar.contracts.jsonable import fragment, journal_form, refused_at
+from rulvar.contracts.jsonable import JSON_TYPES, fragment, journal_form, refused_at
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
 from rulvar.contracts.stream import WireError
@@ -23,7 +23,6 @@ from rulvar.errors import ConfigError, ControlFlow, NonSerializableValueError, R
 __all__ = ["run_step"]
 
 _FLAT = frozenset({str, int, bool, type(None)})
-_PLAIN = _FLAT | {float, list, dict, tuple}
 
 
 async def run_step(
@@ -50,10 +49,10 @@ async def run_step(
         return _revive(run, claim.operation.terminal.value, returns, label)
     opened = await run.begin(place, "step", content_key, run.next_span(), claim, label)
     place.branch.busy(1)
-    token = CURRENT_PLACE.set(place.at(step=label))
+    token = CURRENT_PLACE.set(place.in_step(label))
     try:
         value = function()
-        if type(value) not in _PLAIN and inspect.isawaitable(value):
+        if type(value) not in JSON_TYPES and inspect.isawaitable(value):
             value = await value
         data = journal_form(value, f"ctx.step({label!r})")
     except (asyncio.CancelledError, ControlFlow):
