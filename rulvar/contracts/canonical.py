@@ -179,13 +179,21 @@ def _normal_object(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
         raise NeedsExactEncoder
     depth += 1
     changed: dict[Any, Any] | None = None
+    normal: Any
     for key, item in value.items():
         if type(key) is not str or not (key.isascii() or max(key) < _FIRST_SURROGATE):
             raise NeedsExactEncoder
         kind = type(item)
-        if kind is str or kind in _NEVER_CHANGED:
+        if kind is str:
             continue
-        normal = _normal_object(item, depth) if kind is dict else _normal(item, depth)
+        if kind is dict:
+            normal = _normal_object(item, depth)
+        elif kind is list:
+            normal = _normal_array(item, depth)
+        elif kind in _NEVER_CHANGED or (kind is int and -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER):
+            continue
+        else:
+            normal = _normal(item, depth)
         if normal is not item:
             if changed is None:
                 changed = dict(value)
@@ -198,11 +206,19 @@ def _normal_array(value: list[Any] | tuple[Any, ...], depth: int) -> list[Any] |
         raise NeedsExactEncoder
     depth += 1
     changed: list[Any] | None = None
+    normal: Any
     for index, item in enumerate(value):
         kind = type(item)
-        if kind is str or kind in _NEVER_CHANGED:
+        if kind is str:
             continue
-        normal = _normal_object(item, depth) if kind is dict else _normal(item, depth)
+        if kind is dict:
+            normal = _normal_object(item, depth)
+        elif kind is list:
+            normal = _normal_array(item, depth)
+        elif kind in _NEVER_CHANGED or (kind is int and -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER):
+            continue
+        else:
+            normal = _normal(item, depth)
         if normal is not item:
             if changed is None:
                 changed = list(value)

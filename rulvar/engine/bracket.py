@@ -1,50 +1,65 @@
-"""Marks the part of a stack in which a workflow's own code runs."""
+"""Puts a workflow's own code in view: what runs it stands on the stack right outside of it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Iterator
-from types import TracebackType
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from types import CoroutineType, TracebackType
+from typing import Any, Protocol
 
-__all__ = ["Bracket"]
+__all__ = ["Bracket", "View", "call_in_view"]
+
+
+class View(Protocol):
+    """What sees a workflow's code between ``enter`` and ``leave``."""
+
+    def enter(self) -> Any:
+        """Begin to look; what it returns goes to ``leave``."""
+
+    def leave(self, before: Any) -> None:
+        """Look no more."""
+
+
+def call_in_view(view: View, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in view."""
+    before = view.enter()
+    try:
+        return function(*args)
+    finally:
+        view.leave(before)
 
 
 class Bracket(Coroutine[Any, Any, Any]):
-    """A coroutine around another one: each of its steps runs between ``enter`` and ``leave``.
+    """A coroutine around another one: each of its steps runs in view.
 
     It is no ``async def``, so that a coroutine that is cancelled before its first step is told so. To
     whoever looks at its task it has the name and the frame of the other one.
     """
 
-    __slots__ = ("_steps",)
+    __slots__ = ("_steps", "_view")
 
-    def __init__(self, awaited: Awaitable[Any]) -> None:
-        self._steps: Any = awaited if isinstance(awaited, Coroutine) else awaited.__await__()
-
-    def enter(self) -> Any:
-        """Called before each step; what it returns goes to ``leave``."""
-
-    def leave(self, before: Any) -> None:
-        """Called after each step."""
+    def __init__(self, awaited: Awaitable[Any], view: Any) -> None:
+        is_coroutine = type(awaited) is CoroutineType or isinstance(awaited, Coroutine)
+        self._steps: Any = awaited if is_coroutine else awaited.__await__()
+        self._view = view
 
     def send(self, value: Any) -> Any:
         """Run one step."""
-        before = self.enter()
+        before = self._view.enter()
         try:
             return self._steps.send(value)
         finally:
-            self.leave(before)
+            self._view.leave(before)
 
     def throw(self, kind: Any, value: Any = None, traceback: TracebackType | None = None) -> Any:
         """Run one step that begins with an exception."""
         error = kind if isinstance(kind, BaseException) else kind() if value is None else value
         if traceback is not None:
             error = error.with_traceback(traceback)
-        before = self.enter()
+        before = self._view.enter()
         try:
             return self._steps.throw(error)
         finally:
-            self.leave(before)
+            self._view.leave(before)
 
     def close(self) -> None:
         """End the coroutine where it stands."""

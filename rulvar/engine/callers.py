@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from types import FrameType
+from types import CodeType, FrameType
 
-__all__ = ["author_of", "callers_of"]
+__all__ = ["author_of", "callers_of", "is_of_rulvar"]
 
 _RULVAR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _RUNS_BODIES = tuple(
@@ -40,3 +40,8 @@ def callers_of(frame: FrameType) -> tuple[list[FrameType], bool]:
         frames.append(caller)
         caller = caller.f_back
     return frames, caller is not None and caller.f_code.co_filename.startswith(_RUNS_BODIES)
+
+
+def is_of_rulvar(code: CodeType) -> bool:
+    """Whether it is the engine's own code: where it runs a workflow's, it sees to its being watched itself."""
+    return code.co_filename.startswith(_RULVAR)

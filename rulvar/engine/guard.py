@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rulvar.engine.bracket import View, call_in_view
 from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.callers import author_of, callers_of
 from rulvar.engine.ctx import Ctx
@@ -31,7 +32,7 @@ __all__ = ["Guard", "Watch"]
 _MOST_BODIES = 1024
 
 
-class View(Protocol):
+class RunView(View, Protocol):
     """How one run is watched."""
 
     def inside(self, body: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
@@ -47,7 +48,7 @@ class Sensor(Protocol):
     def arm(self, reach: Reach) -> bool:
         """Get ready to watch code; False where nothing can be seen."""
 
-    def view(self, notices: Notices) -> View:
+    def view(self, notices: Notices) -> RunView:
         """Return the view of one run, which tells what it sees."""
 
     def close(self) -> None:
@@ -122,6 +123,10 @@ class Watch:
     def inside(self, body: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
         """Return a coroutine that runs workflow code in view."""
         return self._view.inside(body)
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of the workflow in view."""
+        return call_in_view(self._view, function, *args)
 
     def ctx(self) -> Ctx:
         """Return the run's ctx."""

@@ -71,27 +71,19 @@ class _View:
 
     def inside(self, body: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
         """Return a coroutine that runs a body in view."""
-        return _Seen(body, self)
+        return Bracket(body, self)
+
+    def enter(self) -> bool:
+        """Mark the stack."""
+        return self.tasks.begin_step()
+
+    def leave(self, before: bool) -> None:
+        """Take the mark away."""
+        self.tasks.end_step(before)
 
     def ctx(self, run: Run) -> Ctx:
         """Return a ctx: an ordinary one."""
         return Ctx(run)
-
-
-class _Seen(Bracket):
-    """Runs steps in view."""
-
-    __slots__ = ("_view",)
-
-    def __init__(self, awaited: Awaitable[Any], view: _View) -> None:
-        super().__init__(awaited)
-        self._view = view
-
-    def enter(self) -> bool:
-        return self._view.tasks.begin_step()
-
-    def leave(self, before: bool) -> None:
-        self._view.tasks.end_step(before)
 
 
 class _Tool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import CoroutineType
 from typing import Any
 
-from rulvar.engine.callers import callers_of
+from rulvar.engine.callers import callers_of, is_of_rulvar
 
 __all__ = ["OwnTasks"]
 
@@ -47,7 +47,8 @@ class OwnTasks:
 
     def make(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
         """Make a task, in view when the workflow's code asks for it and not a step, a tool or a model."""
-        if type(coroutine) is CoroutineType and callers_of(sys._getframe(1))[1]:
+        is_code = type(coroutine) is CoroutineType and not is_of_rulvar(coroutine.cr_code)
+        if is_code and callers_of(sys._getframe(1))[1]:
             coroutine = self.watch(coroutine)
         return self.make_plain(loop, coroutine, **options)
 

@@ -64,6 +64,20 @@ class _View:
         """Return a ctx whose calls run out of view."""
         return _UnseenCtx(run, self)
 
+    def enter(self) -> bool | None:
+        """Begin to look, unless whoever is further out has."""
+        if self.on:
+            return None
+        was_told = self.tasks.begin_step()
+        self.switch_on()
+        return was_told
+
+    def leave(self, before: bool | None) -> None:
+        """Look no more."""
+        if before is not None:
+            self.switch_off()
+            self.tasks.end_step(before)
+
     def switch_on(self) -> None:
         """Install the profile function, unless somebody has installed another one meanwhile."""
         if getprofile() is None:
@@ -99,24 +113,7 @@ class _SeenTasks(OwnTasks):
 class _Seen(Bracket):
     """Runs steps in view."""
 
-    __slots__ = ("_view",)
-
-    def __init__(self, awaited: Awaitable[Any], view: _View) -> None:
-        super().__init__(awaited)
-        self._view = view
-
-    def enter(self) -> bool | None:
-        view = self._view
-        if view.on:
-            return None
-        was_told = view.tasks.begin_step()
-        view.switch_on()
-        return was_told
-
-    def leave(self, before: bool | None) -> None:
-        if before is not None:
-            self._view.switch_off()
-            self._view.tasks.end_step(before)
+    __slots__ = ()
 
     def send(self, value: Any) -> Any:
         """Run one step; as the bracket does, in as few calls as it takes."""
@@ -163,7 +160,9 @@ class _Unseen(Coroutine[Any, Any, Any]):
         try:
             return self._send(None)
         finally:
-            view.switch_on()
+            if getprofile() is None:
+                view.on = True
+                setprofile(view.hook)
 
     def send(self, value: Any) -> Any:
         """Run one step."""
@@ -214,28 +213,30 @@ def _unseen(method: Callable[..., Any]) -> Callable[..., Any]:
             result = method(self, *args, **kwargs)
             return _Unseen(result, view) if type(result) is CoroutineType else result
         finally:
-            if before:
-                view.switch_on()
+            if before and getprofile() is None:
+                view.on = True
+                setprofile(view.hook)
 
     return call
 
 
-# these run generators and thunks of the workflow: they stay in view
-_IN_VIEW = frozenset({"parallel", "pipeline", "phase"})
 for _name, _method in vars(Ctx).items():
-    if isinstance(_method, FunctionType) and not _name.startswith("_") and _name not in _IN_VIEW:
+    if isinstance(_method, FunctionType) and not _name.startswith("_"):
         setattr(_UnseenCtx, _name, _unseen(_method))
 
 
 def _hook(sources: Sources, notices: Notices) -> Callable[[FrameType, str, Any], None]:
+    codes, callables = sources.codes, sources.by_callable
+
     def hook(frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call":
-            source = sources.find(called)
-            if source is not None and source.is_read_at(frame.f_code, frame.f_lasti):
-                notices.saw(source, frame)
-        elif event == "call":
-            if frame.f_code not in sources.codes:
-                return
+            if called in callables or isinstance(
+                called.__self__, type
+            ):  # one glance: most calls are of no interest
+                source = sources.find(called)
+                if source is not None and source.is_read_at(frame.f_code, frame.f_lasti):
+                    notices.saw(source, frame)
+        elif event == "call" and frame.f_code in codes:
             source, caller = sources.entered(frame), frame.f_back
             if source is sources.environ:
                 caller = environment_reader(frame)

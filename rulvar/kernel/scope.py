@@ -20,6 +20,7 @@ __all__ = [
     "WorkflowScope",
     "agent_scope",
     "parallel_scope",
+    "parallel_scopes",
     "parse_scope",
     "pipeline_scope",
     "plan_node_scope",
@@ -79,6 +80,12 @@ ScopeSegment = ParallelScope | PipelineScope | WorkflowScope | AgentScope | Plan
 def parallel_scope(parent: str, site: int, branch: int) -> str:
     """Return the scope of one branch of the parallel call at a site."""
     return _join(parent, f"par:{site}:{branch}")
+
+
+def parallel_scopes(parent: str, site: int, branches: int) -> list[str]:
+    """Return the scopes of all branches of the parallel call at a site."""
+    call = _join(parent, f"par:{site}:")
+    return [f"{call}{branch}" for branch in range(branches)]
 
 
 def pipeline_scope(parent: str, stage: int, item: int) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from rulvar.contracts.entries import JournalEntry
 from rulvar.errors import JournalOrderViolation, StoreError
 from rulvar.stores.file_writes import draft_beside, read_file, refusing, sync_folder, write_all
-from rulvar.stores.journal_lines import read_journal_lines
+from rulvar.stores.journal_lines import JournalLines, read_journal_lines
 from rulvar.stores.refusals import disk_refused, lease_held
 
 try:
@@ -75,6 +75,18 @@ class JournalFile:
                 self._append(entries)
             finally:
                 self._unlock()
+
+    def read(self) -> JournalLines:
+        """Return what the file holds; an append that follows knows its tail by this, unless somebody has written since.
+
+        Raises:
+            JournalOrderViolation: a line before the last cannot be read.
+        """
+        data = read_file(self.path)
+        lines = read_journal_lines(data, str(self.path))
+        if self.locked and not lines.torn:
+            self._know(len(data), lines)
+        return lines
 
     def remove(self) -> None:
         """Remove the file, under its lock."""
@@ -163,7 +175,10 @@ class JournalFile:
                     os.ftruncate(self._fd, lines.intact)
                 else:
                     self._replace(repaired)
-        self._size = os.fstat(self._fd).st_size
+        self._know(os.fstat(self._fd).st_size, lines)
+
+    def _know(self, size: int, lines: JournalLines) -> None:
+        self._size = size
         self._prefix = b"" if lines.terminated else b"\n"
         self._tail = _tail(lines.entries)
 

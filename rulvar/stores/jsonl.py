@@ -94,6 +94,9 @@ class JsonlFileStore:
             JournalOrderViolation: a line before the last cannot be read.
         """
         path = self._path(run_id, ".jsonl")
+        held = self._open.get(run_id)
+        if held is not None and held.locked:
+            return held.read().entries
         lines = read_journal_lines(read_file(path), str(path))
         if lines.torn and self.repair_on_load and run_id not in self._leases:
             file = JournalFile(path, run_id, sync=False)

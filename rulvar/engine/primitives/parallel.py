@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any
 
 from rulvar.contracts.outcome import Dropped, Settled
@@ -21,25 +22,26 @@ from rulvar.errors import (
     ControlFlow,
     RunSuspended,
 )
-from rulvar.kernel.scope import parallel_scope
+from rulvar.kernel.scope import parallel_scopes
 from rulvar.runtime.agent import AgentResult
 
-__all__ = ["run_branches", "run_parallel", "settled"]
+__all__ = ["begun", "listed", "run_branches", "run_parallel", "settled"]
 
 Thunk = Callable[[], Awaitable[Any]] | Awaitable[Any]
 
 
 async def run_parallel(run: Run, tasks: Iterable[Thunk], *, settle: bool, abort_siblings: bool) -> list[Any]:
     """Run branches side by side; see ``Ctx.parallel``."""
-    thunks = _thunks(tasks)
+    thunks = _thunks(run, tasks)
     try:
         place = run.place()
     except BaseException:
         _close(thunks)
         raise
     site = run.next_site(place.scope, "par")
-    scopes = [parallel_scope(place.scope, site, number) for number in range(len(thunks))]
-    results = await run_branches(run, place, scopes, thunks, abort_siblings=abort_siblings and not settle)
+    scopes = parallel_scopes(place.scope, site, len(thunks))
+    abort = abort_siblings and not settle
+    results = await run_branches(run, place, scopes, thunks, partial(_begin, run), abort_siblings=abort)
     raise_exhausted(results)
     if not settle:
         _raise_first(results)
@@ -58,6 +60,7 @@ async def run_branches(
     place: Place,
     scopes: list[str],
     thunks: list[Thunk],
+    begin: Callable[[Any], Awaitable[Any]],
     *,
     abort_siblings: bool,
     ended: list[int] | None = None,
@@ -65,36 +68,40 @@ async def run_branches(
     """Run one branch per scope, wait for all of them, and return what each ended with: a value or an exception.
 
     Args:
+        begin: makes of a thunk what its branch awaits, in that branch.
         abort_siblings: cancel the others when one fails.
         ended: takes the numbers of the branches in the order in which they end.
     """
-    group = _Group(thunks, abort_siblings)
+    group = _Group(thunks, begin, abort_siblings)
     loop = asyncio.get_running_loop()
     for number, scope in enumerate(scopes):
         branch = Branch(run.liveness, place.branch)
         group.branches.append(branch)
         here = place.in_branch(branch, scope, run.next_span())
-        group.tasks.append(loop.create_task(run.inside(group.run_one(number, here))))
+        group.tasks.append(loop.create_task(group.run_one(number, here)))
     place.branch.hand_over(1)
     try:
         await group.wait()
     finally:
         place.branch.hand_over(-1)
         _close(thunks)
-    control = next((item for item in group.ends if isinstance(item, ControlFlow)), None)
-    if control is not None:
-        raise control
-    left = next((item for item in group.ends if _leaves(item)), None)
-    if left is not None:
-        raise left
+    raised = [end for end in group.ends if isinstance(end, BaseException)]
+    for passes_on in (_unwinds, _leaves) if raised else ():
+        if (end := next(filter(passes_on, raised), None)) is not None:
+            raise end
     if ended is not None:
         ended.extend(group.order)
     return group.ends
 
 
-def _leaves(end: Any) -> bool:
+def _unwinds(end: BaseException) -> bool:
+    """Whether the run is over, or stands still, where a branch was."""
+    return isinstance(end, ControlFlow)
+
+
+def _leaves(end: BaseException) -> bool:
     """Whether a branch ended with what is no error of it: an exit, or a test's own verdict."""
-    return isinstance(end, BaseException) and not isinstance(end, (Exception, asyncio.CancelledError))
+    return not isinstance(end, (Exception, asyncio.CancelledError))
 
 
 def raise_exhausted(ends: Iterable[Any]) -> None:
@@ -129,10 +136,13 @@ _RUNNING: Any = object()
 class _Group:
     """The branches of one call. Each notes its own end: a callback per task would cost more than the branch."""
 
-    __slots__ = ("_abort", "_done", "_open", "_thunks", "branches", "ends", "order", "tasks")
+    __slots__ = ("_abort", "_begin", "_done", "_open", "_thunks", "branches", "ends", "order", "tasks")
 
-    def __init__(self, thunks: list[Thunk], abort_siblings: bool) -> None:
+    def __init__(
+        self, thunks: list[Thunk], begin: Callable[[Any], Awaitable[Any]], abort_siblings: bool
+    ) -> None:
         self._thunks = thunks
+        self._begin = begin
         self._abort = abort_siblings
         self._open = len(thunks)
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -144,9 +154,8 @@ class _Group:
     async def run_one(self, number: int, here: Place) -> None:
         """Run a branch and note its value, or the exception it ended with."""
         CURRENT_PLACE.set(here)
-        thunk = self._thunks[number]
         try:
-            self._end(number, await (thunk() if callable(thunk) else thunk))
+            self._end(number, await self._begin(self._thunks[number]))
         except (KeyboardInterrupt, SystemExit) as left:
             self._end(number, left)
             raise
@@ -223,20 +232,38 @@ def entry_ref(result: Any) -> int | None:
     return agent.entry_ref if isinstance(agent, AgentResult) else None
 
 
+def listed(run: Run, items: Iterable[Any]) -> list[Any]:
+    """Return what a workflow gives one by one; a generator is code of its own."""
+    return list(items) if run.watch is None or type(items) is list else run.watch.call(list, items)
+
+
+def begun(run: Run, function: Callable[..., Awaitable[Any]], *args: Any) -> Awaitable[Any]:
+    """Call a function of the workflow and return what to await; the determinism guard sees both, where it is on."""
+    return function(*args) if run.watch is None else run.watch.inside(_called(function, *args))
+
+
+async def _called(function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+    return await function(*args)
+
+
+def _begin(run: Run, thunk: Thunk) -> Awaitable[Any]:
+    return begun(run, thunk) if callable(thunk) else run.inside(thunk)
+
+
 def _close(thunks: list[Thunk]) -> None:
     """Close the coroutines of branches that never began, which nobody will await any more."""
     for thunk in thunks:
-        if isinstance(thunk, Coroutine):
+        if not callable(thunk) and isinstance(thunk, Coroutine):
             thunk.close()
 
 
-def _thunks(tasks: Iterable[Thunk]) -> list[Thunk]:
+def _thunks(run: Run, tasks: Iterable[Thunk]) -> list[Thunk]:
     if not isinstance(tasks, Iterable):
         raise ConfigError(
             f"ctx.parallel tasks: expected a list of functions or coroutines, got {type(tasks).__name__}",
             data={"field": "tasks"},
         )
-    thunks = list(tasks)
+    thunks = listed(run, tasks)
     for number, thunk in enumerate(thunks):
         if not callable(thunk) and not inspect.isawaitable(thunk):
             for other in thunks:

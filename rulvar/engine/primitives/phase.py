@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from rulvar.engine.branch import CURRENT_PLACE, Place
+from rulvar.engine.primitives.parallel import begun
 from rulvar.engine.run import Run
 
 __all__ = ["Phase"]
@@ -38,4 +39,4 @@ class Phase:
     async def __call__(self, body: Callable[[], Awaitable[Any]]) -> Any:
         """Run a function in the section and return its result."""
         async with self:
-            return await body()
+            return await begun(self._run, body)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rulvar.contracts.outcome import Dropped
 from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Place
-from rulvar.engine.primitives.parallel import entry_ref, raise_exhausted, run_branches, settled
+from rulvar.engine.primitives.parallel import begun, entry_ref, listed, raise_exhausted, run_branches, settled
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
 from rulvar.errors import ConfigError
@@ -55,14 +57,13 @@ async def run_pipeline(run: Run, items: Iterable[Any], stages: tuple[Stage, ...]
         raise ConfigError(
             f"ctx.pipeline items: expected a list, got {type(items).__name__}", data={"field": "items"}
         )
-    sources = list(items)
+    sources = listed(run, items)
     scopes = [pipeline_scope(place.scope, 0, number) for number in range(len(sources))]
-    thunks = [
-        lambda number=number, item=item: _through(run, place, stages, number, item)
-        for number, item in enumerate(sources)
+    thunks: list[Any] = [
+        partial(_through, run, place, stages, number, item) for number, item in enumerate(sources)
     ]
     ended: list[int] = []
-    ends = await run_branches(run, place, scopes, list(thunks), abort_siblings=False, ended=ended)
+    ends = await run_branches(run, place, scopes, thunks, operator.call, abort_siblings=False, ended=ended)
     errors = [end.error if isinstance(end, _ItemFailed) else end for end in ends]
     raise_exhausted(errors)
     if on_item_error == "throw":
@@ -91,7 +92,7 @@ async def _through(run: Run, place: Place, stages: tuple[Stage, ...], number: in
         span = here.span if index == 0 else run.next_span()
         token = CURRENT_PLACE.set(here.at(scope=scope, span=span, around=place.span))
         try:
-            value = await stage(value)
+            value = await begun(run, stage, value)
         except Exception as error:
             raise _ItemFailed(scope, error) from error
         finally:

@@ -242,6 +242,41 @@ async def test_every_place_that_runs_workflow_code_is_watched() -> None:
     assert sorted(found) == sorted(["RLV101", "RLV102", "RLV103", "RLV101", "RLV108", "RLV101", "RLV108"])
 
 
+async def test_what_a_call_takes_from_the_workflow_is_watched_and_the_call_itself_is_not() -> None:
+    def items() -> Any:
+        for number in range(2):
+            time.time()  # items
+            yield number
+
+    def thunks(ctx: Ctx) -> Any:
+        for number in range(2):
+            random.random()  # thunks
+            yield lambda number=number: ctx.step("s", lambda: time.time(), deps=[number])
+
+    def stage(item: Any) -> Any:
+        uuid.uuid4()  # stage
+        return asyncio.sleep(0, item)
+
+    async def begun() -> None:
+        await asyncio.sleep(0)
+        os.getpid()  # begun
+
+    async def section() -> None:
+        os.getcwd()  # section
+
+    async def body(ctx: Ctx, args: Any) -> None:
+        await ctx.pipeline(items(), stage)
+        await ctx.parallel(thunks(ctx))
+        await ctx.parallel([begun(), begun()])
+        await asyncio.create_task(ctx.phase("p")(section))
+        await asyncio.gather(ctx.parallel([begun()]), ctx.step("t", lambda: time.time()))
+
+    outcome, found = await watched(body)
+    assert outcome.status == "ok", outcome.error
+    places = ("items", "thunks", "stage", "begun", "section")
+    assert sorted(w["line"] for w in found) == sorted(line_of(place) for place in places)
+
+
 async def test_tasks_that_the_body_makes_are_watched_and_their_steps_are_free() -> None:
     async def one(ctx: Ctx, number: int) -> float:
         await asyncio.sleep(0)
