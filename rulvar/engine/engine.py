@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Self
 
@@ -59,6 +58,7 @@ from rulvar.kernel.admission import BudgetDefaults
 from rulvar.runtime.agent import AgentProfile
 from rulvar.runtime.clock import SystemClock, SystemEntropy
 from rulvar.runtime.retry import RetryPolicy
+from rulvar.runtime.timers import Timers
 from rulvar.stores.memory import InMemoryStore
 from rulvar.tools.grants import check_grants
 from rulvar.tools.permissions import Permissions
@@ -154,7 +154,8 @@ class Engine(Registries):
         self.serial_children = serial_children
         self.guard = Guard(determinism)
         self.observers: tuple[EngineObserver, ...] = ambient_observers()
-        self._slots = CallSlots(concurrency, limiter)
+        self.slots = CallSlots(concurrency, limiter)
+        self.timers = Timers()
         self.watch = Watchers()
         self._ulids = UlidSource(self.clock.now_ms)
         self._running: set[asyncio.Task[Any]] = set()
@@ -381,10 +382,6 @@ class Engine(Registries):
         """Start a submitted run here; see ``rulvar.workers``."""
         request = request_of(self, submission)
         return self._start(RunHandle(self, request.run_id, EventBus(request.run_id, 0, self.clock)), request)
-
-    def model_slot(self, adapter_id: str, on_wait: Callable[[], None]) -> AbstractAsyncContextManager[None]:
-        """Hold one of the model calls that may be under way at once, here and at the provider."""
-        return self._slots.hold(adapter_id, on_wait)
 
     def site_finder(self, run: Run) -> SiteFinder | None:
         """Return what finds call sites, when somebody asks for them."""

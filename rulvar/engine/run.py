@@ -34,7 +34,6 @@ from rulvar.errors import ConfigError, ReplayStopped, RulvarError, RunSuspended,
 from rulvar.kernel.disposition import Disposition
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import SEGMENT_BITS, JournalIndex, Operation
-from rulvar.runtime.timers import Timers
 from rulvar.tools.grants import narrow_grants
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ class Run:
         self.segment = segment
         self.bus = bus
         self.clock = engine.clock
-        self.timers = Timers()
         self.index = JournalIndex(entries, request.invalidate)
         self.observe = Observation(self, engine.observers)
         self.journal = JournalWriter(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextvars import Context
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -64,8 +65,8 @@ class _Queue:
 
     def _arm(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
         self._is_armed = True
-        # held by its loop alone: what is set in a loop that is over goes with it
-        loop.call_at(when, self._ring, loop)
+        # held by its loop alone, and in a context that holds nothing: a run may be over long before it rings
+        loop.call_at(when, self._ring, loop, context=Context())
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         """Call back whatever is due and not forgotten by then, and wait for the next one."""

@@ -74,7 +74,7 @@ class AgentHost:
         self._opened = opened
         self._task = task
         self.reservation = reservation
-        self.later = run.timers.later
+        self.later = run.engine.timers.later
         """Calls back on the event loop's clock: what a provider keeps waiting, no clock of tests shortens."""
         self._turn = 0
         self._exchange_began = run.clock.now_ms()
@@ -317,7 +317,7 @@ class AgentHost:
 
     def slot(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold one of the engine's model calls; an exchange begins when there is one."""
-        return self._run.engine.model_slot(self._plan.choice.adapter_id, self._queued)
+        return self._run.engine.slots.hold(self._plan.choice.adapter_id, self._queued)
 
     def _queued(self) -> None:
         self._run.bus.emit("agent:queued", self._opened.span, self._place.span, call_facts(self._plan))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import weakref
 from typing import Any
@@ -96,3 +97,21 @@ def test_each_event_loop_has_its_own_and_takes_them_with_it() -> None:
     gc.collect()
     assert rung == ["of the second"]
     assert first() is None
+
+
+async def test_a_timeout_holds_nothing_of_the_context_that_it_was_set_in() -> None:
+    class Thing:
+        pass
+
+    holder: contextvars.ContextVar[Any] = contextvars.ContextVar("holder")
+    timers = Timers()
+
+    def set_and_forget() -> weakref.ref[Any]:
+        thing = Thing()
+        holder.set(thing)
+        timers.later(60, lambda: thing)()
+        return weakref.ref(thing)
+
+    kept = contextvars.copy_context().run(set_and_forget)
+    gc.collect()
+    assert kept() is None
