@@ -184,14 +184,12 @@ def _normal_object(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
         if type(key) is not str or not (key.isascii() or max(key) < _FIRST_SURROGATE):
             raise NeedsExactEncoder
         kind = type(item)
-        if kind is str:
+        if kind is str or kind in _NEVER_CHANGED:
             continue
         if kind is dict:
             normal = _normal_object(item, depth)
         elif kind is list:
             normal = _normal_array(item, depth)
-        elif kind in _NEVER_CHANGED or (kind is int and -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER):
-            continue
         else:
             normal = _normal(item, depth)
         if normal is not item:
@@ -209,14 +207,12 @@ def _normal_array(value: list[Any] | tuple[Any, ...], depth: int) -> list[Any] |
     normal: Any
     for index, item in enumerate(value):
         kind = type(item)
-        if kind is str:
+        if kind is str or kind in _NEVER_CHANGED:
             continue
         if kind is dict:
             normal = _normal_object(item, depth)
         elif kind is list:
             normal = _normal_array(item, depth)
-        elif kind in _NEVER_CHANGED or (kind is int and -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER):
-            continue
         else:
             normal = _normal(item, depth)
         if normal is not item:
