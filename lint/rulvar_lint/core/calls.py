@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.arguments import Args, bind, eval_args, eval_marked_args, holds_ctx
 from rulvar_lint.core.closures import effects_of_arguments, is_called_outside, note_given
 from rulvar_lint.core.effects import Cause, in_order
@@ -29,7 +30,6 @@ from rulvar_lint.core.values import (
     Union,
     Unknown,
     Value,
-    join,
     merge_taint,
     with_taint,
 )

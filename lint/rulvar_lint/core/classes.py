@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_external, call_function, call_value
 from rulvar_lint.core.decls import ClassDecl, Field
@@ -32,7 +33,6 @@ from rulvar_lint.core.values import (
     Union,
     Unknown,
     Value,
-    join,
 )
 from rulvar_lint.core.words import names
 

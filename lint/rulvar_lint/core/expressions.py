@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.alternatives import element_of, join
 from rulvar_lint.core.choices import chosen, decided
 from rulvar_lint.core.frame import Frame
 from rulvar_lint.core.order import see_order, use_order
@@ -23,8 +24,6 @@ from rulvar_lint.core.values import (
     Star,
     Unknown,
     Value,
-    element_of,
-    join,
     merge_taint,
     options_of,
     with_taint,

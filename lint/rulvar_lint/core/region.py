@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core import calls, hints
+from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.arguments import Args, bind, holds_ctx
 from rulvar_lint.core.classes import external_bases
 from rulvar_lint.core.effects import Cause
@@ -23,7 +24,6 @@ from rulvar_lint.core.values import (
     Partial,
     Unknown,
     Value,
-    join,
     options_of,
 )
 from rulvar_lint.core.words import names
