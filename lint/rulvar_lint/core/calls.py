@@ -355,6 +355,9 @@ def _applies(when: str, args: Args) -> bool:
         return isinstance(first, Const) and first.value in ("now", "today")
     if when == "positive":
         return not (isinstance(first, Const) and first.value in (0, 0.0))
+    if when == "no-buffer":
+        file = args.kw.get("file") or args.kw.get("stream")
+        return getattr(file, "type", "") != "io.StringIO"
     tz = args.get(1, "tz")  # "no-tz"
     return not ("tz" in args.kw or len(args.pos) > 1) or (isinstance(tz, Const) and tz.value is None)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from rulvar_lint.core import calls, hints
 from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.arguments import Args, bind, holds_ctx
-from rulvar_lint.core.classes import external_bases
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
+from rulvar_lint.core.lineage import external_bases
 from rulvar_lint.core.nodes import statements as all_statements
 from rulvar_lint.core.values import (
     Bound,

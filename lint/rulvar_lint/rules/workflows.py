@@ -18,6 +18,7 @@ from rulvar_lint.core.values import (
     Container,
     Coro,
     Func,
+    Inst,
     Partial,
     Seq,
     Star,
@@ -61,6 +62,8 @@ def late_functions(value: Value | None, depth: int = 0, seen: set[Value] | None 
         inner = [*(value.items or ()), value.elem]
     elif isinstance(value, Container):
         inner = [*getattr(value, "entries", {}).values(), value.elem]
+    elif isinstance(value, Inst):
+        inner = list(value.attrs.values())
     elif isinstance(value, Coro):
         inner = list(value.held)
     elif isinstance(value, Union):
