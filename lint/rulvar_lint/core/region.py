@@ -99,6 +99,8 @@ def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
             func = _function_of(value)
             if func is not None:
                 register(f, node, ext.path, func, value)
+                if isinstance(value, Partial):
+                    func.decl.flags.add("partial")
                 found = join(found, func)
         return found if found is not None else Ext(ext.path)
     if name == "tool":
