@@ -344,6 +344,7 @@ def test_an_editor_is_offered_a_step(before: str, after: str, check: Check) -> N
     "line",
     [
         "x = iter(time.time, 0)",
+        "x = [f() for f in (time.time, len)]",
         "x = iter(datetime.now, None)",
         "x = iter(random.random, 1)",
         "x = list(map(datetime.now, [UTC]))",
