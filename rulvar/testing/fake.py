@@ -184,11 +184,11 @@ class FakeStream:
         call, responder = self._adapter.answer(request)
         try:
             reply = await self._reply(call, responder)
+            return [] if reply is _ABORTED else answer_events(self._adapter, call, reply)
         except Exception as error:
             if isinstance(responder, Script) and isinstance(error, ConfigError):
                 raise  # the script is used up: the test is wrong, not the model
             return [_terminal(error)]
-        return [] if reply is _ABORTED else answer_events(self._adapter, call, reply)
 
     async def _reply(self, call: FakeCall, responder: Any) -> Any:
         while True:

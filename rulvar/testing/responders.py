@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rulvar.contracts.jsonable import journal_value
 from rulvar.contracts.messages import ChatRequest, ToolChoice
 from rulvar.contracts.request_hash import TELEMETRY_NAMESPACE
 from rulvar.contracts.stream import WireError
-from rulvar.errors import ConfigError, FakeResponderError
+from rulvar.errors import ConfigError, FakeResponderError, NonSerializableValueError
 
 __all__ = ["FakeCall", "FakeToolCalls", "Responders", "Script", "fake_tool_calls", "fake_wire_error"]
 
@@ -108,15 +109,20 @@ def fake_wire_error(
     Raises:
         ConfigError: the failure has no code, or a field is of the wrong type.
     """
-    if isinstance(error, WireError):
-        return error
-    if error is not None:
-        return WireError.from_wire({"message": "", "retryable": False, **error})
-    if not isinstance(code, str) or not code:
+    if error is not None and not isinstance(error, (WireError, Mapping)):
+        raise ConfigError(f"fake_wire_error: expected a failure or its fields, got {type(error).__name__}")
+    if error is None:
+        told = {"code": code, "message": message, "retryable": retryable, "data": data}
+        error = {name: value for name, value in told.items() if value is not None}
+    wire = error.to_wire() if isinstance(error, WireError) else {"message": "", "retryable": False, **error}
+    try:
+        failure = WireError.from_wire(wire)
+    except ConfigError as wrong:
+        raise ConfigError(f"fake_wire_error: {wrong.message}") from None
+    if not failure.code:
         raise ConfigError("fake_wire_error: code must be a nonempty text")
-    return WireError(
-        code=code, message=message, retryable=retryable, data=None if data is None else dict(data)
-    )
+    _as_json(failure.data, "fake_wire_error: data", "data")
+    return error if isinstance(error, WireError) else failure
 
 
 class Script:
@@ -235,11 +241,21 @@ def _taking_the_call(function: Any, what: str) -> Any:
 
 
 def check_responder(responder: Any, what: str) -> None:
-    """Refuse what can never be an answer."""
+    """Refuse what can never be an answer.
+
+    Raises:
+        ConfigError: nothing, a class, or a value that JSON cannot hold; names the place in it.
+    """
     if responder is None:
         raise ConfigError(f"{what}: None is no answer; use a text, a JSON value, a function or a marker")
     if isinstance(responder, type) and not issubclass(responder, BaseException):
         raise ConfigError(f"{what}: {responder.__name__} is a class, not an answer")
+    if isinstance(responder, _MARKERS) or callable(responder):
+        return
+    _as_json(responder, what, "agents")
+
+
+_MARKERS = (str, WireError, FakeToolCalls, BaseException, Script)
 
 
 def _tool_call(call: Any) -> tuple[str, Any, str | None]:
@@ -251,33 +267,23 @@ def _tool_call(call: Any) -> tuple[str, Any, str | None]:
     call_id = call.get("id")
     if call_id is not None and (not isinstance(call_id, str) or not call_id):
         raise ConfigError("fake_tool_calls: id must be a nonempty text")
-    args = call.get("args", {})
-    for path, value in _leaves(args, "$"):
-        if not isinstance(value, _SCALARS):
-            raise ConfigError(
-                f"fake_tool_calls: args of {call['name']!r} are no JSON, which is all that a model can send: "
-                f"{path} is of type {type(value).__name__}",
-                data={"field": "args", "path": path},
-            )
+    args = _as_json(call.get("args", {}), f"fake_tool_calls: args of {call['name']!r}", "args")
     return call["name"], args, call_id
 
 
-_SCALARS = (str, int, float, type(None))
+def _as_json(value: Any, what: str, field: str) -> Any:
+    """Return a value as a model can send it: after its round trip through JSON.
 
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield what is neither an object nor a list, and where it stands; nothing where there is no more to look at."""
-    if type(value) is dict and all(isinstance(item, _SCALARS) for item in value.values()):
-        return
-    pending = [(path, value)]
-    while pending:
-        path, value = pending.pop()
-        if isinstance(value, Mapping):
-            pending.extend((f"{path}.{name}", item) for name, item in value.items())
-        elif isinstance(value, list | tuple):
-            pending.extend((f"{path}[{index}]", item) for index, item in enumerate(value))
-        else:
-            yield path, value
+    Raises:
+        ConfigError: JSON cannot hold it; names the place in it.
+    """
+    try:
+        return journal_value(value, what)
+    except NonSerializableValueError as error:
+        raise ConfigError(
+            f"{error.message} (JSON is all that a model can send)",
+            data={"field": field, "path": "$" + str(error.data["path"]).removeprefix(what)},
+        ) from None
 
 
 def _compiled(pattern: Any) -> re.Pattern[str] | None:
