@@ -56,7 +56,8 @@ async def replay_run(
         JournalMissError: the first call that is not in the journal; names call site, scope and what
             differs. The workflow cannot swallow it.
         ConfigError: an option is wrong, the file is no journal, or the arguments are not those of the run.
-        JournalOrderViolation: the journal is damaged; names file and line.
+        JournalCompatibilityError: an entry is none that can be replayed, or of another version.
+        JournalOrderViolation: the journal is damaged. Both name the run or file, and the entry or line.
     """
     if mode != "strict":
         raise ConfigError(f"replay_run mode={mode!r}: use 'strict'", data={"field": "mode"})

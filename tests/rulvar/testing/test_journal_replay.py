@@ -26,7 +26,13 @@ from rulvar import (
     workflow,
 )
 from rulvar.contracts.ports.observer import OrphanRecord, RunRecord
-from rulvar.errors import ConfigError, JournalMissError, JournalOrderViolation, RulvarError
+from rulvar.errors import (
+    ConfigError,
+    JournalCompatibilityError,
+    JournalMissError,
+    JournalOrderViolation,
+    RulvarError,
+)
 from rulvar.stores.bundle import KEPT_ARGS, Bundle, encode_bundle
 from rulvar.testing import FakeAdapter, create_test_engine, minimize_run, replay_run
 from rulvar.testing.collector import RunCollector
@@ -137,6 +143,34 @@ async def test_damage_is_refused_with_file_and_line(tmp_path: Path) -> None:
     path.write_bytes(b"".join([lines[0], b"{broken}\n", *lines[1:]]))
     with pytest.raises(JournalOrderViolation, match=r"r1\.jsonl, line 2"):
         await replay_run(told, {"topic": "cats"}, journal=path)
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "said"),
+    [
+        (b"5", JournalCompatibilityError, r"kind is missing"),
+        (b"null", JournalCompatibilityError, r"kind is missing"),
+        (b'{"seq":1}', JournalCompatibilityError, r"kind is missing"),
+        (b'{"hashVersion":9,"seq":1,"kind":"step"}', JournalCompatibilityError, r"hashVersion 9"),
+        (
+            b'{"hashVersion":2,"seq":0,"kind":"note"}',
+            JournalOrderViolation,
+            r"seq 0, which does not come after 0",
+        ),
+        (b'{"hashVersion":2,"seq":1,"kind":"abandon"}', JournalOrderViolation, r"points at no entry"),
+    ],
+)
+async def test_an_entry_that_cannot_be_replayed_is_refused_with_file_and_line_or_run_and_entry(
+    tmp_path: Path, line: bytes, error: type[Exception], said: str
+) -> None:
+    await recorded(tmp_path)
+    path = tmp_path / "runs" / "r1.jsonl"
+    first, _, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([first, b"\n", line + b"\n", *rest]))
+    with pytest.raises(error, match=rf"r1\.jsonl, line 3\b.*{said}"):
+        await replay_run(told, {"topic": "cats"}, journal=path)
+    with pytest.raises(error, match=rf"run 'r1': entry 2 of the journal\b.*{said}"):
+        await replay_run(told, {"topic": "cats"}, journal=(JsonlFileStore(tmp_path / "runs"), "r1"))
 
 
 @pytest.mark.parametrize(
