@@ -41,13 +41,11 @@ async def recorded_run(journal: Journal) -> Bundle:
     """Return a recorded run.
 
     Raises:
-        ConfigError: it is none of what a journal can be, cannot be read, or holds no entries.
+        ConfigError: it is none of what a journal can be, or cannot be read.
         JournalCompatibilityError: an entry is none that can be replayed.
         JournalOrderViolation: the journal is damaged. Both name the run or file, and the entry or line.
     """
     run = await _read(journal)
-    if not run.entries:
-        raise ConfigError(f"journal: run {run.run_id!r} has no entries", data={"field": "journal"})
     check_journal(run.run_id, run.entries)
     return run
 
@@ -112,10 +110,10 @@ def _check_order(entries: list[JournalEntry]) -> None:
 
 
 async def _stored(store: JournalStore, run_id: str) -> Bundle:
-    entries = await store.load(run_id)
-    if not entries:
+    entries, meta = await store.load(run_id), await store.load_meta(run_id)
+    if not entries and meta is None:
         raise ConfigError(
-            f"journal: the store has no entries of run {run_id!r}", data={"field": "journal", "runId": run_id}
+            f"journal: the store has no run {run_id!r}", data={"field": "journal", "runId": run_id}
         )
     blobs: dict[str, bytes] = {}
     transcripts = getattr(store, "transcripts", None)
@@ -123,7 +121,7 @@ async def _stored(store: JournalStore, run_id: str) -> Bundle:
         kept = await transcripts.get(f"{run_id}/{KEPT_ARGS}")
         if kept is not None:
             blobs[KEPT_ARGS] = kept
-    return Bundle(run_id, await store.load_meta(run_id) or {}, entries, blobs)
+    return Bundle(run_id, meta or {}, entries, blobs)
 
 
 async def transcripts_of(run: Bundle, journal: Journal) -> TranscriptStore | None:

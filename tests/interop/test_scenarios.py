@@ -335,8 +335,8 @@ async def test_the_recorded_journal_replays_strictly(
 ) -> None:
     expected = scenario.get("strict_replay")
     journal = load_journal(vectors, scenario)
-    if not journal or expected is None:
-        pytest.skip("no journal was written, or it was not replayed")
+    if expected is None:
+        pytest.skip("it was not replayed")
     check_words("a recorded strict replay", expected, STRICT_FIELDS)
     if uses(scenario, "brief") or loses_defaults(scenario):
         pytest.skip("the prompt of brief is ours, and workflow-level defaults hold inside branches here")
@@ -400,8 +400,6 @@ async def test_a_minimized_journal_comes_to_the_same_end(
 ) -> None:
     workflow = ScenarioWorkflow(scenario, scenario_tools(scenario)).build(scenario["wf"])
     journal = load_journal(vectors, scenario)
-    if not journal:
-        pytest.skip("no journal was written")
     engine, _ = scenario_engine(scenario, InMemoryStore(), ScriptedAgents(scenario), routing)
     options: Any = {
         "profiles": profiles_of(scenario.get("profiles"), scenario_tools(scenario)),
