@@ -18,6 +18,7 @@ from rulvar.testing.engine import fake_routing
 from rulvar.testing.fake import FakeAdapter
 from rulvar.testing.recorded_run import Journal, kept_args, recorded_run, transcripts_of
 from rulvar.testing.recorded_texts import MissWatch, recorded_differences, told_differences
+from rulvar.testing.wrapped import check_adapters
 
 __all__ = ["Replay", "replay_engine", "replay_run"]
 
@@ -93,7 +94,11 @@ def replay_engine(
     **options: Any,
 ) -> Engine:
     """Return an engine that replays: an empty store, and fake routing unless told otherwise."""
-    given = [FakeAdapter(agents={})] if adapters is None else list(adapters)
+    given = [FakeAdapter(agents={})] if adapters is None else list(check_adapters(adapters, "replay_run"))
+    if routing is not None and not isinstance(routing, Mapping):
+        raise ConfigError(
+            f"routing: expected role: model pairs, got {type(routing).__name__}", data={"field": "routing"}
+        )
     has_fake = any(getattr(adapter, "id", None) == FakeAdapter().id for adapter in given)
     return Engine(
         adapters=given,

@@ -9,18 +9,29 @@ these that are used in order.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rulvar.contracts.jsonable import journal_value
+from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.messages import ChatRequest, ToolChoice
 from rulvar.contracts.request_hash import TELEMETRY_NAMESPACE
 from rulvar.contracts.stream import WireError
 from rulvar.errors import ConfigError, FakeResponderError, NonSerializableValueError
 
-__all__ = ["FakeCall", "FakeToolCalls", "Responders", "Script", "fake_tool_calls", "fake_wire_error"]
+__all__ = [
+    "FakeCall",
+    "FakeToolCalls",
+    "Responders",
+    "Script",
+    "check_responder",
+    "check_said",
+    "check_sent",
+    "fake_tool_calls",
+    "fake_wire_error",
+]
 
 FALLBACK = "*"
 
@@ -121,7 +132,7 @@ def fake_wire_error(
         raise ConfigError(f"fake_wire_error: {wrong.message}") from None
     if not failure.code:
         raise ConfigError("fake_wire_error: code must be a nonempty text")
-    _as_json(failure.data, "fake_wire_error: data", "data")
+    check_said(failure.data, "fake_wire_error: data", "data")
     return error if isinstance(error, WireError) else failure
 
 
@@ -252,7 +263,7 @@ def check_responder(responder: Any, what: str) -> None:
         raise ConfigError(f"{what}: {responder.__name__} is a class, not an answer")
     if isinstance(responder, _MARKERS) or callable(responder):
         return
-    _as_json(responder, what, "agents")
+    check_said(responder, what, "agents")
 
 
 _MARKERS = (str, WireError, FakeToolCalls, BaseException, Script)
@@ -267,23 +278,58 @@ def _tool_call(call: Any) -> tuple[str, Any, str | None]:
     call_id = call.get("id")
     if call_id is not None and (not isinstance(call_id, str) or not call_id):
         raise ConfigError("fake_tool_calls: id must be a nonempty text")
-    args = _as_json(call.get("args", {}), f"fake_tool_calls: args of {call['name']!r}", "args")
+    args = call.get("args", {})
+    check_sent(args, f"fake_tool_calls: args of {call['name']!r}", "args")
     return call["name"], args, call_id
 
 
-def _as_json(value: Any, what: str, field: str) -> Any:
-    """Return a value as a model can send it: after its round trip through JSON.
+def check_sent(value: Any, what: str, field: str) -> None:
+    """Refuse arguments that no model could send; they may be nested as deeply as they like.
 
     Raises:
-        ConfigError: JSON cannot hold it; names the place in it.
+        ConfigError: JSON cannot hold them; names the place in them.
+    """
+    pending = [("$", value)]
+    while pending:
+        path, item = pending.pop()
+        if isinstance(item, Mapping):
+            strange = next((name for name in item if not isinstance(name, str)), None)
+            if strange is not None:
+                raise _no_json(what, field, path, f"has a key of type {type(strange).__name__}")
+            pending.extend(
+                (f"{path}.{name}", inner) for name, inner in item.items() if type(inner) not in _PLAIN
+            )
+        elif isinstance(item, list | tuple):
+            pending.extend(
+                (f"{path}[{index}]", inner) for index, inner in enumerate(item) if type(inner) not in _PLAIN
+            )
+        elif isinstance(item, float) and not math.isfinite(item):
+            raise _no_json(what, field, path, f"is {item}")
+        elif not isinstance(item, (str, int, float, type(None))):
+            raise _no_json(what, field, path, f"is of type {type(item).__name__}")
+
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+def _no_json(what: str, field: str, path: str, problem: str) -> ConfigError:
+    return ConfigError(
+        f"{what} is no JSON, which is all that a model can send: {path} {problem}",
+        data={"field": field, "path": path},
+    )
+
+
+def check_said(value: Any, what: str, field: str) -> None:
+    """Refuse an answer that has no JSON form.
+
+    Raises:
+        ConfigError: names the place in it.
     """
     try:
-        return journal_value(value, what)
+        journal_form(value, "$")
     except NonSerializableValueError as error:
-        raise ConfigError(
-            f"{error.message} (JSON is all that a model can send)",
-            data={"field": field, "path": "$" + str(error.data["path"]).removeprefix(what)},
-        ) from None
+        path = str(error.data["path"])
+        raise _no_json(what, field, path, error.message.removeprefix(path).strip()) from None
 
 
 def _compiled(pattern: Any) -> re.Pattern[str] | None:

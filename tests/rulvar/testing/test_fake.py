@@ -235,6 +235,12 @@ async def test_a_sequence_is_used_up(kit: Any) -> None:
         await kit.drain(fake.stream(kit.ask()))
 
 
+@pytest.mark.parametrize("replies", ["one text", {"verdict": "pass"}, 5, []])
+def test_a_sequence_is_made_of_a_list_of_replies(replies: Any) -> None:
+    with pytest.raises(ConfigError, match="repl"):
+        FakeAdapter.sequence(replies)
+
+
 async def test_a_call_aborted_on_arrival_is_neither_served_nor_noted(kit: Any) -> None:
     fake = FakeAdapter(agents={"*": "x"})
     abort = asyncio.Event()
@@ -277,7 +283,8 @@ def test_capabilities_can_be_overridden(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "named"), [({"nope": 1}, "nope"), ({"contextWindow": "big"}, "contextWindow")]
+    ("overrides", "named"),
+    [({"nope": 1}, "nope"), ({"contextWindow": "big"}, "contextWindow"), ([1], "got list")],
 )
 def test_a_wrong_override_is_named(overrides: Any, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
@@ -304,13 +311,15 @@ NO_JSON = [
 @pytest.mark.parametrize(("value", "place"), NO_JSON)
 async def test_what_json_cannot_hold_is_refused_where_it_is_written(value: Any, place: str, kit: Any) -> None:
     marker = {"name": "t", "args": value}
-    with pytest.raises(ConfigError, match=re.escape(f"args of 't'{place} ")):
+    with pytest.raises(
+        ConfigError, match=re.escape(f"args of 't' is no JSON, which is all that a model can send: ${place} ")
+    ):
         fake_tool_calls(marker)
-    with pytest.raises(ConfigError, match=re.escape(f'agents["x"]{place} ')):
+    with pytest.raises(ConfigError, match=rf'agents\["x"\] is no JSON.*\${re.escape(place)} '):
         FakeAdapter(agents={"x": value})
-    with pytest.raises(ConfigError, match=re.escape(f'agents["x"][1]{place} ')):
+    with pytest.raises(ConfigError, match=rf'agents\["x"\]\[1\] is no JSON.*\${re.escape(place)} '):
         FakeAdapter(agents={"x": ["fine", value]})
-    with pytest.raises(ConfigError, match=re.escape(f"data{place} ")):
+    with pytest.raises(ConfigError, match=rf"data is no JSON.*\${re.escape(place)} "):
         fake_wire_error(code="x", data=value)
 
 
