@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rulvar.contracts.schema_formats import FORMATS, UNASSERTED
 from rulvar.contracts.schema_types import describe_type
 from rulvar.errors import SchemaError
 
-__all__ = ["SchemaContract", "SchemaIssue", "canonical_schema", "schema_contract"]
+__all__ = ["SchemaContract", "SchemaIssue", "canonical_schema", "names_formats", "schema_contract"]
 
 _ANNOTATIONS = frozenset(
     {
@@ -276,15 +275,28 @@ def _compile(
 ) -> Any:
     import jsonschema_rs  # costs an eighth of the package's import time, and only schemas need it
 
-    # what is not in the table is asserted nowhere, and ``regex`` by the validator
-    formats = {**FORMATS, **dict.fromkeys(UNASSERTED, _anything)} if asserts_formats else None
+    formats = _formats() if asserts_formats and names_formats(schema) else None
     try:
         return jsonschema_rs.validator_for(
-            schema, mask=mask, formats=formats, validate_formats=asserts_formats
+            schema, mask=mask, formats=formats, validate_formats=formats is not None
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise SchemaError(f"{what}: not a JSON Schema: {first}", data={"field": what}) from None
+
+
+def names_formats(schema: Any) -> bool:
+    """Whether a schema may hold texts to a format; False means that it does not."""
+    if isinstance(schema, Mapping):
+        return "format" in schema or any(map(names_formats, schema.values()))
+    return isinstance(schema, (list, tuple)) and any(map(names_formats, schema))
+
+
+def _formats() -> dict[str, Callable[[str], bool]]:
+    """Return the checks of formats; those of the validator that are not in the table pass everything."""
+    from rulvar.contracts.schema_formats import FORMATS, UNASSERTED  # its patterns take time to compile
+
+    return {**FORMATS, **dict.fromkeys(UNASSERTED, _anything)}
 
 
 def _anything(text: str) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rulvar.contracts.canonical import canonical_json
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
-from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.contracts.schema import SchemaContract, names_formats, schema_contract
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Call
 from rulvar.engine.run import Run
@@ -82,7 +81,7 @@ async def _journal_wait(
         value["prompt"] = prompt
     if contract is not None:
         value["schema"] = contract.canonical
-        if not contract.asserts_formats and b'"format":' in canonical_json(contract.canonical):
+        if not contract.asserts_formats and names_formats(contract.canonical):
             value["formats"] = SAID_FORMATS
     return await suspend_entry(run, place, "external", place.scope, hashed, value)
 
