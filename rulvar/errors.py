@@ -5,7 +5,8 @@
     RulvarError                     an error a caller may catch; has code, retryable, data, to_wire()
     ├── ConfigError                 a value, file or option is wrong; names the field
     │   ├── SchemaError             a JSON Schema cannot be used
-    │   └── MachineDefinitionError  a state machine's class cannot be compiled
+    │   ├── MachineDefinitionError  a state machine's class cannot be compiled
+    │   └── FakeResponderError      the fake tier has no responder for a call
     ├── NonSerializableValueError   a value cannot enter the journal; names the path
     ├── JournalCompatibilityError   a journal of another version
     ├── JournalOrderViolation       a line that cannot be read, or an append out of order
@@ -13,7 +14,6 @@
     ├── DeterminismError            nondeterminism where the run forbids it
     ├── JournalMissError            strict replay would have gone live
     ├── VcrMissError                no cassette row serves the request
-    ├── FakeResponderError          the fake tier has no responder for a call
     ├── BudgetExhaustedError        a ceiling does not admit the call
     │   └── BudgetExceededError     a ceiling does not admit a tool's cost
     ├── AgentCallError              a model call ended in an error
@@ -38,6 +38,7 @@
     ├── AdmissionRejectedError      a child may not be started (depth, spawn cap)
     ├── ChildWorkflowError          a child workflow failed
     ├── RunCancelledError           the run was cancelled
+    ├── RunFailedError              the value of a run that did not end ok was asked for
     ├── RunInterruptedError         a run breaks off again and again at the same place
     ├── RunNotFoundError            no run of that id in the store
     ├── ResolutionError             an external wait cannot be resolved that way
@@ -87,6 +88,8 @@ __all__ = [
     "ResolutionError",
     "RulvarError",
     "RunCancelledError",
+    "RunFailedError",
+    "RunInterruptedError",
     "RunNotFoundError",
     "RunSuspended",
     "SchemaError",

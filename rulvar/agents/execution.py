@@ -249,7 +249,9 @@ class AgentExecution:
             agent_type=agent.id,
             model=agent.reference,
             effort=agent.effort,
-            schema=None if contract is None else SchemaContract(contract.json, hides_values=True),
+            schema=None
+            if contract is None
+            else SchemaContract(contract.json, hides_values=True, asserts_formats=contract.asserts_formats),
             tools=tuple(agent.toolset),
             limits=UsageLimits(
                 max_turns=limits.max_steps + 1,

@@ -70,7 +70,9 @@ class Dropped:
 class Pending:
     """A wait that is open: what a human is asked, and the key that answers it.
 
-    ``transition`` names the wait transition that the answer fires, in a state machine.
+    ``transition`` names the wait transition that the answer fires, in a state machine; ``asserts_formats`` says
+    whether the answer's texts have to be of the formats in ``schema``, as they do where the schema was written by
+    hand and not made of a type.
     """
 
     key: str
@@ -79,6 +81,7 @@ class Pending:
     prompt: str | None = None
     schema: Any = None
     transition: str | None = None
+    asserts_formats: bool = True
 
     def to_wire(self) -> dict[str, Any]:
         """Return the JSON object."""

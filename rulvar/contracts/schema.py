@@ -10,7 +10,7 @@ from typing import Any
 from rulvar.contracts.schema_types import describe_type
 from rulvar.errors import SchemaError
 
-__all__ = ["SchemaContract", "SchemaIssue", "canonical_schema", "schema_contract"]
+__all__ = ["SchemaContract", "SchemaIssue", "canonical_schema", "names_formats", "schema_contract"]
 
 _ANNOTATIONS = frozenset(
     {
@@ -159,16 +159,24 @@ class SchemaContract:
         json: the JSON Schema as given or as made of the type.
         canonical: the same without annotations and references; this is what models are sent.
         hides_values: whether its issues never show what they are about, for messages that outlive a value.
+        asserts_formats: whether a text has to be of its ``format``. Where a type stands behind the schema, the
+            type says which texts it takes, and the format is only said.
     """
 
-    __slots__ = ("_masked", "_revive", "_validator", "canonical", "hides_values", "json")
+    __slots__ = ("_masked", "_revive", "_validator", "asserts_formats", "canonical", "hides_values", "json")
 
     def __init__(
-        self, schema: Any, revive: Callable[[Any], Any] | None = None, *, hides_values: bool = False
+        self,
+        schema: Any,
+        revive: Callable[[Any], Any] | None = None,
+        *,
+        hides_values: bool = False,
+        asserts_formats: bool | None = None,
     ) -> None:
         self.json = schema
         self.canonical = canonical_schema(schema)
         self.hides_values = hides_values
+        self.asserts_formats = revive is None if asserts_formats is None else asserts_formats
         self._revive = revive
         self._validator: Any = None
         self._masked: Any = None
@@ -186,11 +194,11 @@ class SchemaContract:
         """
         hides = hides_values or self.hides_values
         if self._validator is None:
-            self._validator = _compile(self.canonical)
+            self._validator = _compile(self.canonical, asserts_formats=self.asserts_formats)
         if self._validator.is_valid(value):
             return self._type_issues(value, hides)
         if hides and self._masked is None:
-            self._masked = _compile(self.canonical, mask="the value")
+            self._masked = _compile(self.canonical, mask="the value", asserts_formats=self.asserts_formats)
         errors = (self._masked if hides else self._validator).iter_errors(value)
         return [SchemaIssue(error.message, tuple(error.instance_path)) for error in errors]
 
@@ -235,11 +243,12 @@ class SchemaIssue:
         return wire
 
 
-def schema_contract(schema: Any, what: str = "schema") -> SchemaContract:
+def schema_contract(schema: Any, what: str = "schema", *, asserts_formats: bool = True) -> SchemaContract:
     """Return the contract of a JSON Schema, a pydantic model, a dataclass, a TypedDict or another type.
 
     Args:
         what: names the option in messages.
+        asserts_formats: whether a JSON Schema's formats are held; a type's own never are.
 
     Raises:
         SchemaError: nothing a schema can be made of, or a schema that cannot be used.
@@ -247,7 +256,7 @@ def schema_contract(schema: Any, what: str = "schema") -> SchemaContract:
     if isinstance(schema, SchemaContract):
         return schema
     if isinstance(schema, (dict, bool)):
-        contract = SchemaContract(schema)
+        contract = SchemaContract(schema, asserts_formats=asserts_formats)
         _compile(contract.canonical, what)
         return contract
     try:
@@ -261,11 +270,34 @@ def schema_contract(schema: Any, what: str = "schema") -> SchemaContract:
     return SchemaContract(made.whole(), made.convert)
 
 
-def _compile(schema: Any, what: str = "schema", mask: str | None = None) -> Any:
+def _compile(
+    schema: Any, what: str = "schema", mask: str | None = None, *, asserts_formats: bool = False
+) -> Any:
     import jsonschema_rs  # costs an eighth of the package's import time, and only schemas need it
 
+    formats = _formats() if asserts_formats and names_formats(schema) else None
     try:
-        return jsonschema_rs.validator_for(schema, mask=mask)
+        return jsonschema_rs.validator_for(
+            schema, mask=mask, formats=formats, validate_formats=formats is not None
+        )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise SchemaError(f"{what}: not a JSON Schema: {first}", data={"field": what}) from None
+
+
+def names_formats(schema: Any) -> bool:
+    """Whether a schema may hold texts to a format; False means that it does not."""
+    if isinstance(schema, Mapping):
+        return "format" in schema or any(map(names_formats, schema.values()))
+    return isinstance(schema, (list, tuple)) and any(map(names_formats, schema))
+
+
+def _formats() -> dict[str, Callable[[str], bool]]:
+    """Return the checks of formats; those of the validator that are not in the table pass everything."""
+    from rulvar.contracts.schema_formats import FORMATS, UNASSERTED  # its patterns take time to compile
+
+    return {**FORMATS, **dict.fromkeys(UNASSERTED, _anything)}
+
+
+def _anything(text: str) -> bool:
+    return True

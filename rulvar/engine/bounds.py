@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from rulvar.contracts.messages import camel_case
 from rulvar.errors import ConfigError
 from rulvar.kernel.admission import check_usd
 from rulvar.kernel.ledger import usd
@@ -12,9 +15,10 @@ from rulvar.runtime.limits import UsageLimits
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
+    from rulvar.engine.calls import RunRequest
     from rulvar.engine.workflow import Workflow
 
-__all__ = ["Usd", "ceiling_usd", "default_limits", "run_bounds"]
+__all__ = ["Usd", "ceiling_usd", "default_limits", "limits_wire", "resumed_limits", "run_bounds"]
 
 
 Usd = Decimal | float | str | None
@@ -65,12 +69,46 @@ def run_bounds(
     Raises:
         ConfigError: an amount or limits that cannot be; names the field.
     """
-    ceiling = ceiling_usd(*money, engine.budget_usd if starts else None)
-    if limits is None:
-        return {"budget_usd": ceiling, **_defaults(engine.limits, workflow)}
-    if workflow is not None and workflow.read_limits is not None:
-        return {"budget_usd": ceiling, "own_limits": workflow.read_limits(limits)}
-    return {"budget_usd": ceiling, "limits": UsageLimits.of(limits)}
+    return {
+        "budget_usd": ceiling_usd(*money, engine.budget_usd if starts else None),
+        "given_limits": limits,
+        **_applied(engine, workflow, limits),
+    }
+
+
+def resumed_limits(engine: Engine, request: RunRequest, meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits of a segment whose workflow is known by now, as fields of its request.
+
+    Those of the resume hold; else those that the run was given before; else the engine's.
+
+    Raises:
+        ConfigError: limits that cannot be; names the field.
+    """
+    given = request.given_limits
+    if given is None and (recorded := meta.get("limits")) is not None:
+        given = _recorded(request.run_id, request.workflow, recorded)
+    return {
+        "given_limits": given,
+        "limits": None,
+        "own_limits": None,
+        **_applied(engine, request.workflow, given),
+    }
+
+
+def limits_wire(request: RunRequest) -> dict[str, Any] | None:
+    """Return the limits that a run was given, as its meta row keeps them; None when it was given none.
+
+    The row says what differs from the defaults; the engine's own limits are left to the engine that resumes.
+    """
+    if request.given_limits is None:
+        return None
+    limits = request.limits if request.own_limits is None else request.own_limits
+    plain = type(limits)()
+    return {
+        camel_case(item.name): getattr(limits, item.name)
+        for item in fields(limits)
+        if getattr(limits, item.name) != getattr(plain, item.name)
+    }
 
 
 def default_limits(limits: Any) -> Any:
@@ -97,6 +135,33 @@ def _number(amount: Any) -> Any:
         return amount
 
 
+def _applied(engine: Engine, workflow: Workflow[Any] | None, limits: Any) -> dict[str, Any]:
+    """Return the limits that bound a run; which kind they are of is for the workflow to say, once it is known."""
+    if limits is None:
+        return _defaults(engine.limits, workflow)
+    if workflow is None:
+        return {}
+    if workflow.read_limits is not None:
+        return {"own_limits": workflow.read_limits(limits)}
+    return {"limits": UsageLimits.of(limits)}
+
+
+def _recorded(run_id: str, workflow: Workflow[Any], recorded: Any) -> Any:
+    """Return the limits that a meta row keeps; those of the other kind are refused by the name of their field."""
+    if not isinstance(recorded, Mapping):
+        raise ConfigError(
+            f"meta row of run {run_id!r}: limits: expected an object, got {recorded!r}; resume it with limits of its own",
+            data={"field": "limits"},
+        )
+    given = {_snake(name): value for name, value in recorded.items()}
+    try:
+        return (UsageLimits.of if workflow.read_limits is None else workflow.read_limits)(given)
+    except ConfigError as error:
+        raise ConfigError(
+            f"meta row of run {run_id!r}: {error.message}; resume it with limits of its own", data=error.data
+        ) from None
+
+
 def _defaults(limits: Any, workflow: Workflow[Any] | None) -> dict[str, Any]:
     """Return the part of an engine's limits that bounds this workflow: an agent's bound agents only."""
     if isinstance(limits, UsageLimits):
@@ -104,3 +169,7 @@ def _defaults(limits: Any, workflow: Workflow[Any] | None) -> dict[str, Any]:
     if limits is None or workflow is None or workflow.read_limits is None:
         return {}
     return {"own_limits": workflow.read_limits(limits)}
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)

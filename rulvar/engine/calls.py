@@ -40,6 +40,8 @@ class RunRequest:
     limits: UsageLimits | None = None
     own_limits: Any = None
     """Of the agent that the run is of; see ``Workflow.read_limits``."""
+    given_limits: Any = None
+    """What the caller gave, now or before; the engine's own limits are not given."""
     tags: tuple[str, ...] = ()
     scope: Any = None
     config_fingerprint: str | None = None

@@ -206,7 +206,7 @@ class Engine(Registries):
                 holds over every resume.
             deadline_at: aware datetime or epoch seconds at which the run is cancelled.
             limits: of an agent Limits, the tighter of these and its own hold; of another workflow UsageLimits, the
-                bounds of its agent calls that have none themselves or from their profile.
+                bounds of its agent calls that have none themselves or from their profile. They hold over every resume.
             name, tags: for people who look runs up.
             scope: what the run belongs to (a tenant, a project); journaled before anything runs.
             config_fingerprint: kept in the meta row.
@@ -254,8 +254,8 @@ class Engine(Registries):
             dry_run: write nothing, and stop at the first call that would go live with a
                 ``journal_miss`` error in the outcome.
             invalidate: seqs of entries whose calls are run again; children that they stand in are entered.
-            budget_usd, budget_micros: another ceiling from now on; the recorded one holds unless given.
-            deadline_at, limits: as in :meth:`run`, for this segment.
+            budget_usd, budget_micros, limits: others from now on; those that the run has hold unless given.
+            deadline_at: as in :meth:`run`, for this segment.
         """
         check_run_id(run_id)
         workflow = None if wf is None else self.workflow_of(wf)

@@ -178,12 +178,14 @@ class Run:
         """
         index = self.index
         older = content_key(call.identity, 1) if index.has_v1 else None
-        operation = index.take(place.scope, call.key, older)
-        if operation is None and call.mode == "cache":
-            operation = index.take_anywhere(call.key, older)
-        if operation is None or call.mode == "never":
-            if operation is not None:  # its own entry is not left to the next call like it
-                operation.is_set_aside = True
+        operation = None
+        if call.mode == "never":
+            index.set_aside(place.scope, call.key)
+        else:
+            operation = index.take(place.scope, call.key, older)
+            if operation is None and call.mode == "cache":
+                operation = index.take_anywhere(call.key, older)
+        if operation is None:
             self.accounting.misses += 1
             return self.not_served("live", None, place, call)
         if index.is_skipped(operation):

@@ -9,6 +9,7 @@ from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.jsonable import refused_at
 from rulvar.contracts.ports.clock import iso_ms
 from rulvar.contracts.ports.store import RunMeta
+from rulvar.engine.bounds import limits_wire
 from rulvar.engine.calls import RunRequest
 from rulvar.errors import NonSerializableValueError
 from rulvar.kernel.keys import hash_args
@@ -47,6 +48,8 @@ def run_meta(
     if interrupted is not None:
         fresh["interrupted"] = interrupted.to_wire()
     fresh["updatedAt"] = iso_ms(engine.clock.now_ms())
+    if (limits := limits_wire(request)) is not None:
+        fresh["limits"] = limits
     if not meta and not request.resumed:
         if request.name is not None:
             fresh["name"] = request.name

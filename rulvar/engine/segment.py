@@ -13,6 +13,7 @@ from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.outcome import Outcome, RunStatus
 from rulvar.contracts.ports.store import RunMeta
 from rulvar.contracts.stream import WireError
+from rulvar.engine.bounds import resumed_limits
 from rulvar.engine.branch import CURRENT_PLACE
 from rulvar.engine.bus import EventBus
 from rulvar.engine.calls import RunRequest
@@ -106,7 +107,8 @@ class Segment:
             if meta is None and not entries:
                 raise run_not_found(request.run_id)
             meta = meta or {}
-            request = self._request = replace(self._check_resume(meta), trace=bool(meta.get("trace")))
+            known = replace(self._check_resume(meta), trace=bool(meta.get("trace")))
+            request = self._request = replace(known, **resumed_limits(self._engine, known, meta))
             check_journal(request.run_id, entries)
             check_invalidated(request.run_id, request.invalidate, entries)
             if not request.strict:

@@ -37,6 +37,9 @@ APPROVAL_SCHEMA: Mapping[str, Any] = {
 }
 """What an answer to an approval looks like; whatever else was taken would silently mean no."""
 
+SAID_FORMATS = "annotation"
+"""Stands as ``formats`` beside a recorded schema that was made of a type: what the type takes is for the type to say."""
+
 Admit = Callable[[Pending, Any], Any]
 """Checks an answer to one way out of a wait, and returns what is journaled for it."""
 
@@ -198,8 +201,16 @@ def describe_waits(entry: JournalEntry) -> tuple[Pending, ...]:
         key, prompt = approval_key(entry.seq), f"approve tool {facts.get('toolName')!r}"
     transitions = facts.get("transitions")
     if not isinstance(transitions, Mapping):
-        schema = facts.get("schema")
-        return (Pending(key=key, scope=entry.scope, entry_ref=entry.seq, prompt=prompt, schema=schema),)
+        return (
+            Pending(
+                key=key,
+                scope=entry.scope,
+                entry_ref=entry.seq,
+                prompt=prompt,
+                schema=facts.get("schema"),
+                asserts_formats=facts.get("formats") != SAID_FORMATS,
+            ),
+        )
     return tuple(
         Pending(
             key=f"{key}/{name}",
@@ -208,6 +219,7 @@ def describe_waits(entry: JournalEntry) -> tuple[Pending, ...]:
             prompt=prompt,
             schema=schema,
             transition=name,
+            asserts_formats=False,  # the machine's class knows whether a type stands behind the schema
         )
         for name, schema in transitions.items()
     )
@@ -262,7 +274,8 @@ def refuse_payload(way: Pending, value: Any) -> Any:
     except NonSerializableValueError as error:
         raise ResolutionError(error.message, data={"key": way.key, **error.data}) from None
     schema = APPROVAL_SCHEMA if way.key == approval_key(way.entry_ref) else way.schema
-    issues = () if schema is None else schema_contract(schema).issues(plain)
+    contract = None if schema is None else schema_contract(schema, asserts_formats=way.asserts_formats)
+    issues = () if contract is None else contract.issues(plain)
     if issues:
         first = issues[0]
         path = "".join(f"[{part!r}]" for part in first.path)

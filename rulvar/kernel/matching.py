@@ -35,13 +35,14 @@ _RUN_STATUSES = get_args(RunStatus)
 class Operation:
     """One journaled operation, as the entries of a journal tell it."""
 
-    __slots__ = ("consumed", "first", "is_set_aside", "resolution", "terminal")
+    __slots__ = ("asks_always", "consumed", "first", "is_set_aside", "resolution", "terminal")
 
     def __init__(self, first: JournalEntry) -> None:
         self.first = first
         self.terminal: JournalEntry | None = first if first.kind == "rand" else None
         self.resolution: JournalEntry | None = None
         self.consumed = False
+        self.asks_always = first.kind == "agent" and b'"replayMode"' in first.line and _asks_always(first)
         self.is_set_aside = False
         """Whether a call that always asks passed it over: nobody else gets it, and nobody ends it."""
 
@@ -85,10 +86,10 @@ class JournalIndex:
         self.closings: Closings
         self._invalidate: frozenset[int] = frozenset()
         self._repeated: dict[int, int] = {}  # what took the place of an operation
-        self._dismissed: dict[
-            int, int
-        ] = {}  # what an earlier resume was asked to run again, and from which seq on
+        # what an earlier resume was asked to run again, and from which seq on
+        self._dismissed: dict[int, int] = {}
         self._queues: dict[tuple[str, str], list[Operation]] = {}  # the next one comes last
+        self._asked_anew: dict[tuple[str, str], list[Operation]] = {}  # the same of calls that always ask
         self._shared: set[tuple[str, str]] = set()
         self._has_duplicates = False
         self._anywhere: dict[str, list[Operation]] | None = None  # as queues are
@@ -110,6 +111,8 @@ class JournalIndex:
     def take(self, scope: str, key: str, older_key: str | None = None) -> Operation | None:
         """Take the first operation left of a scope and key; None is a miss and disturbs nothing.
 
+        What calls that always ask have left comes last.
+
         Args:
             older_key: the key of the same identity in version 1, when the journal has such entries.
         """
@@ -118,7 +121,12 @@ class JournalIndex:
             older = _left(self._queues.get((scope, older_key)))
             if older and (not _left(queue) or (queue and older[-1].first.seq < queue[-1].first.seq)):
                 queue = older
-        return _next(queue)
+        return _next(queue) or _next(self._asked_anew.get((scope, key)))
+
+    def set_aside(self, scope: str, key: str) -> None:
+        """Take what a call that always asks has left, so that the next call like it gets its own answer."""
+        if operation := _next(self._asked_anew.get((scope, key))):
+            operation.is_set_aside = True
 
     def take_anywhere(self, key: str, older_key: str | None = None) -> Operation | None:
         """Take the first operation left of a key, whatever its scope; see ``take``."""
@@ -271,9 +279,10 @@ class JournalIndex:
         self._has_duplicates = self._has_duplicates or entry.seq in self.operations
         operation = self.operations[entry.seq] = Operation(entry)
         place = self._count(entry)
-        queue = self._queues.get(place)
+        queues = self._asked_anew if operation.asks_always else self._queues
+        queue = queues.get(place)
         if queue is None:
-            self._queues[place] = [operation]
+            queues[place] = [operation]
         else:
             queue.append(operation)
             self._shared.add(place)
@@ -309,22 +318,24 @@ class JournalIndex:
         """Put each repetition in the place of what it repeats, and the queues in the order of taking."""
         if self._has_duplicates:  # the last operation of a seq is the one that counts
             self._queues.clear()
+            self._asked_anew.clear()
             for operation in self.operations.values():
                 place = (operation.first.scope, operation.first.key)
-                self._queues.setdefault(place, []).append(operation)
+                queues = self._asked_anew if operation.asks_always else self._queues
+                queues.setdefault(place, []).append(operation)
+        for queue in self._asked_anew.values():  # a repetition is no other call's: each stands for itself
+            queue.reverse()
         for place in self._shared & self._queues.keys():
             self._queues[place] = self._latest_attempts(self._queues[place])[::-1]
 
     def _latest_attempts(self, group: list[Operation]) -> list[Operation]:
         """Return one operation per call: a repetition stands where the first one stood that it may repeat."""
         calls: list[Operation] = []
-        repeatable: list[
-            int
-        ] = []  # a heap of places in calls whose operation an earlier segment ran for nothing
+        # a heap of places in calls whose operation an earlier segment ran for nothing
+        repeatable: list[int] = []
         fresh: list[int] = []  # the same of the segment at hand, which cannot repeat itself
-        dismissed: list[
-            tuple[int, int]
-        ] = []  # a heap of seqs of invalidations, and the places that they free
+        # a heap of seqs of invalidations, and the places that they free
+        dismissed: list[tuple[int, int]] = []
         current = -1
         for operation in group:
             segment = segment_of(operation.first)
@@ -385,6 +396,5 @@ def segment_of(entry: JournalEntry) -> int:
     return int(digits) >> SEGMENT_BITS if digits.isdecimal() else 0
 
 
-def terminal_value(operation: Operation) -> Any:
-    """Return the recorded value of a finished operation."""
-    return None if operation.terminal is None else operation.terminal.value
+def _asks_always(entry: JournalEntry) -> bool:
+    return entry.to_wire().get("replayMode") == "never"

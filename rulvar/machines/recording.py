@@ -9,18 +9,31 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rulvar.contracts.canonical import decode_json
 from rulvar.contracts.envelope import ToolEnvelope, decode_envelope
 from rulvar.contracts.foreign_text import tell_foreign_file
+from rulvar.contracts.redaction import Redactor
 from rulvar.errors import ConfigError
 from rulvar.machines.view import RunView
 
-__all__ = ["FIXTURE_VERSION", "DerivedFixture", "Recording", "ToolFixture", "derive_fixture", "load_fixture"]
+__all__ = [
+    "FIXTURE_VERSION",
+    "DerivedFixture",
+    "Recording",
+    "Redact",
+    "ToolFixture",
+    "derive_fixture",
+    "fixture_redactor",
+    "load_fixture",
+]
+
+Redact = Callable[[str], str] | bool | None
+"""How credentials are masked: by the built-in policy, after a hook when it is one, or not at all when it is False."""
 
 FIXTURE_VERSION = 3
 _FIELDS = ("tool", "workflow", "transition", "args", "config", "envelope")
@@ -54,6 +67,48 @@ class Recording:
                 wire[name] = value
         wire["envelope"] = self.envelope.to_wire()
         return wire
+
+    def redacted(self, redactor: Redactor) -> Recording:
+        """Return the response with the credentials masked in what was asked and in what was answered."""
+        given = {
+            field: redactor.redact(value, f"{self.tool} {field}").value
+            for field, value in (("args", self.args), ("config", self.config))
+            if value is not ABSENT
+        }
+        return replace(self, envelope=_redacted_envelope(self.envelope, redactor, self.tool), **given)
+
+
+def _redacted_envelope(envelope: ToolEnvelope, redactor: Redactor, tool: str) -> ToolEnvelope:
+    documents = tuple(
+        replace(item, content=redactor.redact(item.content, f"{tool} document").value)
+        for item in envelope.documents
+    )
+    return replace(
+        envelope,
+        data=redactor.redact(envelope.data, f"{tool} data").value,
+        error=redactor.redact(envelope.error, f"{tool} error").value,
+        metadata=redactor.redact(dict(envelope.metadata), f"{tool} metadata").value,
+        documents=documents,
+    )
+
+
+def fixture_redactor(redact: Redact) -> Redactor | None:
+    """Return what masks the credentials of a recording, or None when nothing does.
+
+    Args:
+        redact: a function of a text that runs before the built-in policy; False masks nothing.
+
+    Raises:
+        ConfigError: neither a function nor a boolean.
+    """
+    if redact is False:
+        return None
+    if redact is not None and redact is not True and not callable(redact):
+        raise ConfigError(
+            f"redact: expected a function of a text, or False, got {type(redact).__name__}",
+            data={"field": "redact"},
+        )
+    return Redactor(redact if callable(redact) else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +218,14 @@ class DerivedFixture:
     skipped_pending: int
 
 
-def derive_fixture(root: RunView, tools: Iterable[str] | None = None) -> DerivedFixture:
+def derive_fixture(
+    root: RunView, tools: Iterable[str] | None = None, redact: Redact = None
+) -> DerivedFixture:
     """Make a fixture of the tool calls of a traced run and everything below it.
 
     Args:
         tools: ids of the tools that go into it; every tool when left out.
+        redact: masks what the built-in policy does not know; False masks nothing.
 
     Raises:
         ConfigError: the run was not traced, or a tool that it never called; lists those that it did.
@@ -187,6 +245,7 @@ def derive_fixture(root: RunView, tools: Iterable[str] | None = None) -> Derived
                 f"run {root.run_id!r} made no call of tool {name!r}; it called: {', '.join(called) or 'none'}",
                 data={"field": "tools", "called": called},
             )
+    redactor = fixture_redactor(redact)
     recordings: list[Recording] = []
     skipped = 0
     for _, node, event in calls:
@@ -207,7 +266,8 @@ def derive_fixture(root: RunView, tools: Iterable[str] | None = None) -> Derived
         for name, value in (("transition", event.transition_id), ("config", event.get("config"))):
             if value is not None:
                 wire[name] = value
-        recordings.append(_recording(wire, len(recordings) + 1, f"run {root.run_id}"))
+        recording = _recording(wire, len(recordings) + 1, f"run {root.run_id}")
+        recordings.append(recording if redactor is None else recording.redacted(redactor))
     return DerivedFixture(ToolFixture(tuple(recordings)), skipped)
 
 

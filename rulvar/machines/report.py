@@ -13,7 +13,7 @@ from rulvar.machines.app import App, Apps
 from rulvar.machines.fold import fold_run
 from rulvar.machines.hitl import HITL
 from rulvar.machines.park_view import ParkView, park_view
-from rulvar.machines.recording import DerivedFixture, derive_fixture
+from rulvar.machines.recording import DerivedFixture, Redact, derive_fixture
 from rulvar.machines.view import LIFECYCLE, RunView
 
 __all__ = [
@@ -82,15 +82,23 @@ def place_document(view: RunView) -> dict[str, Any]:
 
 
 async def record_run(
-    store: JournalStore, run_id: str, path: str | os.PathLike[str], tools: Iterable[str] | None = None
+    store: JournalStore,
+    run_id: str,
+    path: str | os.PathLike[str],
+    tools: Iterable[str] | None = None,
+    redact: Redact = None,
 ) -> dict[str, Any]:
     """Write the tool fixture of a traced run, and return what a command prints of it.
+
+    Args:
+        tools: ids of the tools that go into it; every tool when left out.
+        redact: masks what the built-in policy does not know; False masks nothing.
 
     Raises:
         RunNotFoundError: no such run.
         ConfigError: the run was not traced, or a tool that it never called; lists those that it did.
     """
-    derived: DerivedFixture = derive_fixture(await read_run(store, run_id), tools)
+    derived: DerivedFixture = derive_fixture(await read_run(store, run_id), tools, redact)
     derived.fixture.save(path)
     return {
         "file": os.fspath(path),

@@ -4,24 +4,52 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rulvar.contracts.canonical import canonical_json
 from rulvar.contracts.ports.tools import ToolCall
+from rulvar.contracts.redaction import Redactor
 from rulvar.errors import ReplayDriftError
-from rulvar.machines.recording import ABSENT, Recording
+from rulvar.machines.recording import ABSENT, Recording, Redact, fixture_redactor
 from rulvar.testing.excerpt import ABSENT as NOTHING
 from rulvar.testing.excerpt import excerpt
 
-__all__ = ["drift_error", "drift_of", "exhausted"]
+__all__ = ["Masking", "drift_error", "drift_of", "exhausted"]
 
 _LONGEST_SHOWN = 600
 """Longer values are shown around their first difference only."""
 _MEANT = "re-record the fixture when the change is meant"
 
 
-def drift_of(recording: Recording, call: ToolCall, number: int) -> str | None:
-    """Return how a call differs from what was recorded, or None."""
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """What masks credentials in a fixture.
+
+    Attributes:
+        redactor: what a call is compared by, beside what it is: a file may have been recorded with masks.
+        is_on: whether it is used for what is recorded and told as well.
+    """
+
+    redactor: Redactor
+    is_on: bool = True
+
+    @classmethod
+    def of(cls, redact: Redact) -> Masking:
+        """Return what an option means.
+
+        Raises:
+            ConfigError: neither a function nor a boolean.
+        """
+        redactor = fixture_redactor(redact)
+        return cls(Redactor(), is_on=False) if redactor is None else cls(redactor)
+
+
+def drift_of(recording: Recording, call: ToolCall, number: int, masking: Masking) -> str | None:
+    """Return how a call differs from what was recorded, or None.
+
+    A credential in a call fits the mask that was recorded in its place.
+    """
     where = f"response #{number}"
     if recording.tool != call.tool_id:
         return (
@@ -37,9 +65,13 @@ def drift_of(recording: Recording, call: ToolCall, number: int) -> str | None:
             )
     for field, value in (("args", call.args), ("config", call.config)):
         expected = getattr(recording, field)
-        if expected is not ABSENT and canonical_json(expected) != canonical_json(value):
+        if expected is ABSENT or not _differ(expected, value):
+            continue
+        masked = masking.redactor.redact(value).value
+        if masked is value or _differ(expected, masked):
+            shown = masked if masking.is_on else value
             return (
-                f"{where}: {field} of {call.tool_id} at {_position(call)} have changed: {_both(field, expected, value)}; "
+                f"{where}: {field} of {call.tool_id} at {_position(call)} have changed: {_both(field, expected, shown)}; "
                 f"{_MEANT}"
             )
     return None

@@ -16,8 +16,8 @@ from typing import Any
 from rulvar.contracts.envelope import ToolEnvelope
 from rulvar.contracts.ports.tools import Proceed, ToolCall
 from rulvar.errors import ConfigError, ReplayLeftoverError
-from rulvar.machines.recording import ABSENT, Recording, ToolFixture, load_fixture
-from rulvar.testing.drift import drift_error, drift_of, exhausted
+from rulvar.machines.recording import ABSENT, Recording, Redact, ToolFixture, load_fixture
+from rulvar.testing.drift import Masking, drift_error, drift_of, exhausted
 from rulvar.tools.tool import ModelRetry, Tool, ToolRefusal
 
 __all__ = [
@@ -53,8 +53,9 @@ class Boundary:
 class FixtureReplayer:
     """Answers calls from a script; every deviation ends the run."""
 
-    def __init__(self, fixture: ToolFixture, boundary: Boundary) -> None:
+    def __init__(self, fixture: ToolFixture, boundary: Boundary, masking: Masking) -> None:
         self.fixture = fixture
+        self.masking = masking
         self._boundary = boundary
         self._next = 0
         self._returned: list[int] = []
@@ -108,7 +109,7 @@ class _Replayed:
         if self._index >= len(recordings):
             raise drift_error(call, number, exhausted(call, number, len(recordings)), source)
         recording = recordings[self._index]
-        problem = drift_of(recording, call, number)
+        problem = drift_of(recording, call, number, self._replayer.masking)
         if problem is not None:
             raise drift_error(call, number, problem, source)
         return recording.envelope
@@ -118,14 +119,15 @@ class _Replayed:
 
 
 class FixtureRecorder:
-    """Lets calls through and keeps what comes back, in call order.
+    """Lets calls through and keeps what comes back, in call order, with the credentials masked.
 
     Attributes:
         refused: whether a call could not be recorded; nothing is written then.
     """
 
-    def __init__(self, boundary: Boundary) -> None:
+    def __init__(self, boundary: Boundary, masking: Masking) -> None:
         self._boundary = boundary
+        self._masking = masking
         self._slots: list[Recording | None] = []
         self.refused = False
 
@@ -138,6 +140,8 @@ class FixtureRecorder:
 
     def keep(self, index: int, recording: Recording | None) -> None:
         """Fill a place in the recording, or leave it empty."""
+        if recording is not None and self._masking.is_on:
+            recording = recording.redacted(self._masking.redactor)
         self._slots[index] = recording
 
     def fixture(self) -> ToolFixture:
@@ -236,20 +240,21 @@ class ToolRecording(os.PathLike[str]):
     def __fspath__(self) -> str:
         return str(self.path)
 
-    def plan(self, boundary: Boundary) -> FixturePlan:
+    def plan(self, boundary: Boundary, masking: Masking) -> FixturePlan:
         """Return what a run does about the file.
 
         Raises:
             ConfigError: it is missing and may not be recorded.
         """
         if self.mode != "all" and self.path.exists():
-            return FixturePlan(replayer=FixtureReplayer(load_fixture(self.path), boundary), boundary=boundary)
+            replayer = FixtureReplayer(load_fixture(self.path), boundary, masking)
+            return FixturePlan(replayer=replayer, boundary=boundary)
         if self.mode == "none":
             raise ConfigError(
                 f"no fixture at {self.path.absolute()}, and nothing is recorded here{self._hint}",
                 data={"field": "fixture", "file": str(self.path)},
             )
-        return FixturePlan(recorder=FixtureRecorder(boundary), save_to=self.draft, boundary=boundary)
+        return FixturePlan(recorder=FixtureRecorder(boundary, masking), save_to=self.draft, boundary=boundary)
 
 
 def plan_fixture(
@@ -258,12 +263,13 @@ def plan_fixture(
     replay: Any = None,
     record: str | os.PathLike[str] | bool | None = None,
     replay_tools: str | Iterable[Any] = "*",
+    redact: Redact = None,
 ) -> FixturePlan:
     """Check the options of a run and return what it does about recordings.
 
     Raises:
-        ConfigError: options that exclude each other, a boundary without a fixture, a missing fixture in CI, or
-            a fixture that cannot be read.
+        ConfigError: options that exclude each other, a boundary or a mask without a fixture, a missing fixture
+            in CI, or a fixture that cannot be read.
     """
     record = None if record is False else record
     given = [
@@ -276,14 +282,20 @@ def plan_fixture(
         raise ConfigError(
             f"{' and '.join(given)} exclude each other{hint}: pass one of them", data={"field": given[1]}
         )
-    boundary = _boundary(replay_tools, bool(given))
+    if redact is not None and not given:
+        raise ConfigError(
+            "redact without fixture, replay or record: there is nothing that it could mask",
+            data={"field": "redact"},
+        )
+    boundary, masking = _boundary(replay_tools, bool(given)), Masking.of(redact)
     if fixture is not None:
-        return _fixture_file(fixture).plan(boundary)
+        return _fixture_file(fixture).plan(boundary, masking)
     if replay is not None:
-        return FixturePlan(replayer=FixtureReplayer(load_fixture(replay), boundary), boundary=boundary)
+        replayer = FixtureReplayer(load_fixture(replay), boundary, masking)
+        return FixturePlan(replayer=replayer, boundary=boundary)
     if record is not None:
         path = None if record is True else _file_path(record, "record")
-        return FixturePlan(recorder=FixtureRecorder(boundary), save_to=path, boundary=boundary)
+        return FixturePlan(recorder=FixtureRecorder(boundary, masking), save_to=path, boundary=boundary)
     return FixturePlan()
 
 

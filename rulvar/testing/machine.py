@@ -26,6 +26,7 @@ from rulvar.machines.app import App, definition_of
 from rulvar.machines.fold import fold_run
 from rulvar.machines.hitl import HITL
 from rulvar.machines.mentions import find_mentions
+from rulvar.machines.recording import Redact
 from rulvar.machines.view import LIFECYCLE, RunView
 from rulvar.stores.memory import InMemoryStore
 from rulvar.testing.answers import Answers
@@ -57,6 +58,7 @@ async def run_workflow(
     replay: Any = None,
     record: str | os.PathLike[str] | bool | None = None,
     replay_tools: str | Iterable[Any] = "*",
+    redact: Redact = None,
     clock: Clock | None = None,
     models: Any = None,
     scope: Mapping[str, Any] | None = None,
@@ -80,6 +82,8 @@ async def run_workflow(
         record: a file to record to, or True to keep the recording on ``run.recordings`` only.
         replay_tools: the tools that take part: ``"*"``, or a list of tools, ids, adapters and ``"model"``; others
             run for real and are never captured.
+        redact: a recording has its credentials masked by the policy of cassettes; a function of a text runs
+            before it and masks what it does not know, and False masks nothing.
         clock: with a TestClock, delays and timeouts wait for it; without, delays are skipped.
         models: adapters, or one; the fake model without responders unless given.
         scope: what the run belongs to.
@@ -89,7 +93,9 @@ async def run_workflow(
         ConfigError: an option or an argument is wrong; nothing has run then. Or ``max_steps`` is reached.
         ReplayLeftoverError: the run completed and did not use all of its fixture.
     """
-    plan = plan_fixture(fixture=fixture, replay=replay, record=record, replay_tools=replay_tools)
+    plan = plan_fixture(
+        fixture=fixture, replay=replay, record=record, replay_tools=replay_tools, redact=redact
+    )
     known, instead = read_apps(apps), read_overrides(overrides)
     bench = TestBench(
         workflow,

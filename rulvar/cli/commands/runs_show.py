@@ -34,6 +34,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("--record", metavar="FILE", help="write the tool fixture of the run to this file")
     parser.add_argument("--tools", metavar="ID,ID", help="with --record: only calls of these tools")
+    parser.add_argument(
+        "--no-redact", action="store_true", help="with --record: leave credentials as they are"
+    )
     add_store(parser)
     add_config(parser)
     add_json(parser)
@@ -62,9 +65,13 @@ async def _show_in(runs: Runs, options: argparse.Namespace, terminal: Terminal) 
         ) from None
     if options.tools is not None and options.record is None:
         raise ConfigError("--tools without --record: there is nothing that it could choose from")
+    if options.no_redact and options.record is None:
+        raise ConfigError("--no-redact without --record: there is nothing that it could leave as it is")
     if options.record is not None:
         tools = None if options.tools is None else [name.strip() for name in options.tools.split(",")]
-        told = await record_run(store, options.run, options.record, tools)
+        told = await record_run(
+            store, options.run, options.record, tools, False if options.no_redact else None
+        )
         if terminal.json_output:
             terminal.document(told)
         else:

@@ -131,6 +131,8 @@ async def _run_admitted(
         extra["memoizeOutcome"] = True
     if (isolation := plan.identity["isolation"]) != "none":
         extra["value"] = {"isolation": isolation}
+    if plan.options.replay == "never":
+        extra["replayMode"] = "never"
     name = plan.options.label or plan.agent_type or plan.choice.model
     opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, name, extra)
     state = await load_checkpoint(run, claim)

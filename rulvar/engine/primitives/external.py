@@ -7,11 +7,11 @@ from typing import Any
 from rulvar.contracts.entries import JournalEntry
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
-from rulvar.contracts.schema import SchemaContract, schema_contract
+from rulvar.contracts.schema import SchemaContract, names_formats, schema_contract
 from rulvar.engine.branch import Place
 from rulvar.engine.calls import Call
 from rulvar.engine.run import Run
-from rulvar.engine.waits import Admit, resolved_value
+from rulvar.engine.waits import SAID_FORMATS, Admit, resolved_value
 from rulvar.errors import ConfigError
 from rulvar.kernel.keys import content_key
 from rulvar.kernel.matching import Operation
@@ -81,6 +81,8 @@ async def _journal_wait(
         value["prompt"] = prompt
     if contract is not None:
         value["schema"] = contract.canonical
+        if not contract.asserts_formats and names_formats(contract.canonical):
+            value["formats"] = SAID_FORMATS
     return await suspend_entry(run, place, "external", place.scope, hashed, value)
 
 

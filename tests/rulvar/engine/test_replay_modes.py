@@ -65,3 +65,70 @@ async def test_an_escalated_call_is_served_with_what_it_says() -> None:
     replayed = await replay_run(flow, journal=as_entries(wires))
     assert replayed.outcome.value == ["escalated", "1"]
     assert (replayed.preview.hits, replayed.preview.misses) == (1, 0)
+
+
+async def test_a_call_that_always_asks_may_be_inserted_before_one_like_it() -> None:
+    inserted = False
+
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        first = [await ctx.agent("p", replay="never")] if inserted else []
+        return [*first, await ctx.agent("p")]
+
+    engine = counting_engine()
+    async with engine:
+        assert (await engine.run(flow, run_id="r").result()).value == ["1"]
+        inserted = True
+        for answer in ("2", "3"):
+            resumed = engine.resume("r", flow)
+            assert (await resumed.result()).value == [answer, "1"]
+            preview = await resumed.preview()
+            assert (preview.hits, preview.misses, preview.reruns) == (1, 1, 0)
+
+
+async def test_a_call_inserted_behind_one_that_always_asks_keeps_its_own_answer() -> None:
+    inserted = False
+
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        first = [await ctx.agent("p", replay="never")]
+        return [*first, await ctx.agent("p")] if inserted else first
+
+    engine = counting_engine()
+    async with engine:
+        assert (await engine.run(flow, run_id="r").result()).value == ["1"]
+        inserted = True
+        assert (await engine.resume("r", flow).result()).value == ["2", "3"]
+        assert (await engine.resume("r", flow).result()).value == ["4", "3"]
+
+
+async def test_a_call_that_no_longer_always_asks_is_served_what_it_was_told_first() -> None:
+    mode: Any = "never"
+
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        return await ctx.agent("p", replay=mode)
+
+    engine = counting_engine()
+    async with engine:
+        assert (await engine.run(flow, run_id="r").result()).value == "1"
+        assert (await engine.resume("r", flow).result()).value == "2"
+        mode = "auto"
+        assert (await engine.resume("r", flow).result()).value == "1"
+
+
+async def test_a_journal_that_does_not_say_which_call_always_asked_is_read_as_the_original_reads_it() -> None:
+    @workflow(name="flow")
+    async def flow(ctx: Ctx, args: Any) -> Any:
+        return [await ctx.agent("p", replay="never"), await ctx.agent("p")]
+
+    recorded, engine = counting_engine(), counting_engine()
+    async with recorded:
+        await recorded.run(flow, run_id="r").result()
+        wires = [entry.to_wire() for entry in await recorded.store.load("r")]
+        meta = await recorded.store.load_meta("r")
+    assert [wire.pop("replayMode", None) for wire in wires].count("never") == 1
+    async with engine:
+        await engine.store.append("r", as_entries(wires))
+        await engine.store.save_meta("r", meta)
+        assert (await engine.resume("r", flow).result()).value == ["1", "1"]
