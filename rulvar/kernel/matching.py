@@ -23,12 +23,14 @@ from rulvar.kernel.disposition import Disposition, disposition
 from rulvar.kernel.keys import CURRENT_HASH_VERSION
 from rulvar.kernel.scope import agent_scope, scopes_around
 
-__all__ = ["JournalIndex", "Operation", "scope_below"]
+__all__ = ["ALWAYS_ASKS", "JournalIndex", "Operation", "scope_below"]
 
 MATCHED_KINDS = frozenset({"agent", "step", "child", "rand", "external", "approval"})
 _SUSPENSIONS = frozenset({"external", "approval"})
 _CLOSING = frozenset({"resolution", "abandon"})
 SEGMENT_BITS = 32
+ALWAYS_ASKS = "+"
+"""Ends the span id of an agent call that always asks: its entry, which has the original's fields, tells no other way."""
 _RUN_STATUSES = get_args(RunStatus)
 
 
@@ -42,7 +44,7 @@ class Operation:
         self.terminal: JournalEntry | None = first if first.kind == "rand" else None
         self.resolution: JournalEntry | None = None
         self.consumed = False
-        self.asks_always = first.kind == "agent" and b'"replayMode"' in first.line and _asks_always(first)
+        self.asks_always = first.kind == "agent" and first.span_id.endswith(ALWAYS_ASKS)
         self.is_set_aside = False
         """Whether a call that always asks passed it over: nobody else gets it, and nobody ends it."""
 
@@ -392,9 +394,5 @@ def scope_below(operation: Operation) -> str | None:
 
 def segment_of(entry: JournalEntry) -> int:
     """Return the execution segment (0-based) that wrote an entry, as its span id tells."""
-    digits = entry.span_id[1:]
+    digits = entry.span_id[1:].removesuffix(ALWAYS_ASKS)
     return int(digits) >> SEGMENT_BITS if digits.isdecimal() else 0
-
-
-def _asks_always(entry: JournalEntry) -> bool:
-    return entry.to_wire().get("replayMode") == "never"

@@ -30,6 +30,7 @@ from rulvar.engine.run import Run
 from rulvar.errors import ReplayStopped, RulvarError
 from rulvar.kernel.admission import Estimate
 from rulvar.kernel.ledger import Reservation
+from rulvar.kernel.matching import ALWAYS_ASKS
 from rulvar.runtime.agent import AgentResult
 from rulvar.runtime.billing import Bill
 from rulvar.runtime.ends import LoopEnd, limit_reached
@@ -131,10 +132,9 @@ async def _run_admitted(
         extra["memoizeOutcome"] = True
     if (isolation := plan.identity["isolation"]) != "none":
         extra["value"] = {"isolation": isolation}
-    if plan.options.replay == "never":
-        extra["replayMode"] = "never"
     name = plan.options.label or plan.agent_type or plan.choice.model
-    opened = await run.begin(place, "agent", plan.key, run.next_span(), claim, name, extra)
+    span = run.next_span() + (ALWAYS_ASKS if plan.options.replay == "never" else "")
+    opened = await run.begin(place, "agent", plan.key, span, claim, name, extra)
     state = await load_checkpoint(run, claim)
     take_up(run, opened, claim, state)
     host = AgentHost(run, place, plan, opened, task, reservation)
