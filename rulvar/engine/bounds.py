@@ -14,8 +14,8 @@ from rulvar.kernel.ledger import usd
 from rulvar.runtime.limits import UsageLimits
 
 if TYPE_CHECKING:
-    from rulvar.engine.engine import Engine
     from rulvar.engine.calls import RunRequest
+    from rulvar.engine.engine import Engine
     from rulvar.engine.workflow import Workflow
 
 __all__ = ["Usd", "ceiling_usd", "default_limits", "limits_wire", "resumed_limits", "run_bounds"]
@@ -102,7 +102,7 @@ def limits_wire(request: RunRequest) -> dict[str, Any] | None:
     """
     if request.given_limits is None:
         return None
-    limits = request.limits if request.own_limits is None else request.own_limits
+    limits: Any = request.limits if request.own_limits is None else request.own_limits
     plain = type(limits)()
     return {
         camel_case(item.name): getattr(limits, item.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -105,30 +106,48 @@ async def test_a_resume_by_name_takes_the_limits_of_its_kind_of_workflow() -> No
         assert len(engine.fake.calls) == 1
 
 
-async def test_an_agents_run_keeps_its_limits_too_and_may_be_given_wider_ones() -> None:
-    def agent(*steps: Any) -> Agent[Any]:
-        return Agent(id="desk", model=scripted_model(steps), tools=[look])
+CALL = tool_calls({"tool_id": "look", "input": {"q": "a"}})
 
-    call = tool_calls({"tool_id": "look", "input": {"q": "a"}})
-    store = InMemoryStore()
+
+def desk(*steps: Any) -> Agent[Any]:
+    return Agent(id="desk", model=scripted_model(steps), tools=[look])
+
+
+async def let_go(**options: Any) -> InMemoryStore:
+    """Return the store of an agent's run that was let go while its model thought about the second step."""
+    store, thinks = InMemoryStore(), asyncio.Event()
+
+    async def think(request: Any) -> Any:
+        thinks.set()
+        await asyncio.Event().wait()
+
     async with Engine(journal=store) as engine:
-        outcome = await engine.run(agent(call, call), None, run_id="r", limits=Limits(max_steps=1)).result()
-        assert outcome.error.code == "limit_exceeded"
-        assert (await store.load_meta("r"))["limits"] == {"maxSteps": 1}
-        again = await engine.resume("r", agent(call, final("done"))).result()
-        assert (again.error.code, again.error.data["limit"]) == ("limit_exceeded", "max_steps")
-        wider = await engine.resume("r", agent(final("done")), limits=Limits(max_steps=2)).result()
-        assert wider.value == "done"
+        run = engine.run(desk(CALL, think), None, run_id="r", **options)
+        await thinks.wait()
+        await run.let_go()
+    return store
+
+
+async def test_an_agents_run_keeps_its_limits_too() -> None:
+    store = await let_go(limits=Limits(max_steps=2))
+    assert (await store.load_meta("r"))["limits"] == {"maxSteps": 2}
+    async with Engine(journal=store) as engine:
+        outcome = await engine.resume("r", desk(CALL, CALL, final("done"))).result()
+    assert (outcome.error.code, outcome.error.data["bound"]) == ("limit_exceeded", 2)
+
+
+async def test_an_agents_run_may_be_given_wider_limits() -> None:
+    store = await let_go(limits=Limits(max_steps=2))
+    async with Engine(journal=store) as engine:
+        outcome = await engine.resume(
+            "r", desk(CALL, CALL, final("done")), limits=Limits(max_steps=4)
+        ).result()
+    assert outcome.value == "done"
+    assert (await store.load_meta("r"))["limits"] == {"maxSteps": 4}
 
 
 async def test_an_agent_that_is_resumed_by_name_has_the_limits_of_its_engine() -> None:
-    def agent(*steps: Any) -> Agent[Any]:
-        return Agent(id="desk", model=scripted_model(steps), tools=[look])
-
-    call, store = tool_calls({"tool_id": "look", "input": {"q": "a"}}), InMemoryStore()
-    async with Engine(journal=store, limits=Limits(max_steps=1)) as engine:
-        await engine.run(agent(call, call), None, run_id="r").result()
-    async with Engine(
-        journal=store, workflows=[agent(call, final("done"))], limits=Limits(max_steps=1)
-    ) as engine:
-        assert (await engine.resume("r").result()).error.code == "limit_exceeded"
+    store = await let_go()
+    known = desk(CALL, CALL, final("done"))
+    async with Engine(journal=store, workflows=[known], limits=Limits(max_steps=2)) as engine:
+        assert (await engine.resume("r").result()).error.data["bound"] == 2
