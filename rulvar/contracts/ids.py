@@ -6,6 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from functools import lru_cache
 
 from rulvar.errors import ConfigError
 
@@ -13,15 +14,24 @@ __all__ = ["UlidSource", "check_run_id", "encode_ulid", "is_run_id"]
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
-_SHIFTS = range(120, -1, -10)
+_TIME_SHIFTS = range(40, -1, -10)
+_HALF_SHIFTS = range(30, -1, -10)
 _RANDOM_BITS = 80
+_HALF = (1 << 40) - 1
 _RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 def encode_ulid(time_ms: int, randomness: int) -> str:
     """Return the 26 characters of a ULID from epoch milliseconds and 80 random bits."""
-    number = (time_ms << _RANDOM_BITS) | (randomness & ((1 << _RANDOM_BITS) - 1))
-    return "".join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])
+    high, low = (randomness >> 40) & _HALF, randomness & _HALF  # halves are machine integers, and cheaper
+    pairs = [_PAIRS[(high >> shift) & 1023] for shift in _HALF_SHIFTS]
+    pairs += [_PAIRS[(low >> shift) & 1023] for shift in _HALF_SHIFTS]
+    return _time_part(time_ms) + "".join(pairs)
+
+
+@lru_cache(maxsize=8)
+def _time_part(time_ms: int) -> str:
+    return "".join([_PAIRS[(time_ms >> shift) & 1023] for shift in _TIME_SHIFTS])
 
 
 class UlidSource:

@@ -7,8 +7,9 @@ sum may cross a threshold which none of them did; its records of the exchanges s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from rulvar.contracts.usage import Usage, recorded_usage
 
@@ -18,8 +19,7 @@ Price = Callable[[str, Usage], float | None]
 """Returns the cost of a usage at a model's price in USD, None when the model has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class BilledUnit:
+class BilledUnit(msgspec.Struct, frozen=True):
     """One priced part of an entry: an exchange, or all that a model served in a role.
 
     Attributes:
@@ -33,8 +33,7 @@ class BilledUnit:
     is_exchange: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(msgspec.Struct, frozen=True):
     """What an entry cost.
 
     Attributes:

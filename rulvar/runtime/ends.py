@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from rulvar.contracts.schema import SchemaIssue
 from rulvar.contracts.stream import WireError
@@ -26,8 +27,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopEnd:
+class LoopEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a loop ended.
 
     Attributes:

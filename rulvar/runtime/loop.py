@@ -24,7 +24,7 @@ from rulvar.contracts.messages import (
     ToolContract,
     ToolResultPart,
 )
-from rulvar.contracts.ports.provider import Adapter, Served, provider_family
+from rulvar.contracts.ports.provider import LIVE, Adapter, provider_family
 from rulvar.contracts.schema import SchemaContract
 from rulvar.contracts.usage import add_usage
 from rulvar.errors import BudgetExhaustedError, ConfigError, ReplayDriftError, VcrMissError
@@ -263,7 +263,7 @@ class AgentLoop:
         attempt = 0
         while True:
             attempt += 1
-            turn = Turn(served=Served(how="live"))
+            turn = Turn(served=LIVE)
             try:
                 async with self.host.slot():
                     self.host.exchange_begins()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
+
+import msgspec
 
 from rulvar.contracts.canonical import MAX_DEPTH
 from rulvar.contracts.jsonable import is_deeper_than
@@ -34,17 +35,16 @@ _DEEPEST = MAX_DEPTH - 16
 """How deep a value of an answer may be nested: it stands some levels below the top of what is kept."""
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(msgspec.Struct):
     """What one exchange came to; filled while the stream is read, so an abort leaves what was seen."""
 
     served: Served
     text: str = ""
-    tool_calls: list[ToolCallPart] = field(default_factory=list)
-    raw: list[ProviderRawPart] = field(default_factory=list)
+    tool_calls: list[ToolCallPart] = []
+    raw: list[ProviderRawPart] = []
     usage: Usage = ZERO_USAGE
     usage_is_exact: bool = False
-    broken_counts: list[str] = field(default_factory=list)
+    broken_counts: list[str] = []
     finish: Finish | None = None
     error: WireError | None = None
     failure: BaseException | None = None

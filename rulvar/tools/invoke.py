@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from rulvar.errors import RulvarError
 from rulvar.tools.tool import Tool
@@ -11,8 +12,7 @@ from rulvar.tools.tool import Tool
 __all__ = ["ToolOutcome", "argument_problem", "denied", "unknown_tool"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutcome:
+class ToolOutcome(msgspec.Struct, frozen=True):
     """What one tool call came to: a JSON result for the model, and whether it is an error.
 
     Attributes:

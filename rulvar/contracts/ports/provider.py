@@ -12,6 +12,7 @@ from rulvar.contracts.messages import ChatRequest
 from rulvar.contracts.stream import ChatEvent
 
 __all__ = [
+    "LIVE",
     "Adapter",
     "FieldDifference",
     "NearestRow",
@@ -82,10 +83,14 @@ class Served:
     data: dict[str, Any] = field(default_factory=dict)
 
 
+LIVE = Served(how="live")
+"""A live provider."""
+
+
 def served_by(stream: object) -> Served:
     """Return what answered an exchange; a stream that says nothing came from a live provider."""
     served = getattr(stream, "served", None)
-    return served if isinstance(served, Served) else Served(how="live")
+    return served if isinstance(served, Served) else LIVE
 
 
 def provider_family(adapter: Adapter) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -262,7 +261,7 @@ class AgentHost:
             told["data"] = journal_value(retry.data, f"tool {name}: the data of ModelRetry")
         if before >= MAX_RETRIES:
             told["retriesExhausted"] = True
-        return replace(outcome, result=told)
+        return msgspec.structs.replace(outcome, result=told)
 
     async def _ask(self, tool: Tool, call: ToolCallPart, state: LoopState) -> ToolOutcome | None:
         """Ask a human, and return what the model is told when the answer is no.
