@@ -280,6 +280,12 @@ def test_a_routing_may_name_an_adapter_that_a_workflow_of_the_engine_brings() ->
     assert Engine(routing={}).routing == {}
 
 
+def test_two_workflows_of_one_name_are_refused_and_one_may_be_listed_twice() -> None:
+    with pytest.raises(ConfigError, match="two of them are named 'child'"):
+        Engine(workflows=[child, define_workflow("child", answer)])
+    assert Engine(workflows=[child, child]).workflow_of("child") is child
+
+
 def test_type_checkers_know_every_option_of_an_agent_call() -> None:
     [plain] = [each for each in get_overloads(Ctx.agent) if "label" in inspect.signature(each).parameters]
     named = set(inspect.signature(plain).parameters) - {"self", "prompt"}
