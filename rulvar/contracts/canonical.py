@@ -49,6 +49,7 @@ _ESCAPES = {
     "\r": "\\r",
 }
 _ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
+_BIG_NUMBER = re.compile(r"\d{15}|[eE]\+?\d{3}")  # may not fit into what orjson reads
 
 
 _NEVER_CHANGED = frozenset({str, bool, type(None)})
@@ -115,7 +116,7 @@ def decode_json(data: bytes | str) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError as fast:
         text = data if isinstance(data, str) else _decode_utf8(data)
-        if "\\u" not in text and "\\U" not in text and not _may_overflow(text):
+        if "\\u" not in text and "\\U" not in text and _BIG_NUMBER.search(text) is None:
             raise
         try:
             return json.loads(text, parse_constant=_refuse_constant)
@@ -315,7 +316,8 @@ def _number(value: float, path: str, lenient: bool) -> str:
     if number - number != 0:
         if lenient:
             return "null"
-        raise _refused(path, f"is {number}; JSON numbers are finite")
+        said = f"is {number}" if isinstance(value, float) else "is an integer beyond 1.8e308"
+        raise _refused(path, f"{said}; JSON numbers are finite")
     return format_number(number)
 
 
@@ -375,6 +377,8 @@ _HINTS = {
 
 
 def _refused(path: str, what: str) -> NonSerializableValueError:
+    if len(path) > 240:  # into what is nested too deep: its middle says nothing
+        path = f"{path[:120]}…{path[-60:]}"
     return NonSerializableValueError(f"{path} {what}", data={"path": path})
 
 
@@ -387,13 +391,6 @@ def _decode_utf8(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
-
-
-_BIG_NUMBER = re.compile(r"\d{15}|[eE]\+?\d{3}")
-
-
-def _may_overflow(text: str) -> bool:
-    return _BIG_NUMBER.search(text) is not None
 
 
 def _refuse_constant(name: str) -> Any:

@@ -63,7 +63,12 @@ def default_redact(text: str) -> str:
     Masks API-key shapes of the known providers, bearer and basic credentials, values that are named
     ``authorization``, ``api_key``, ``*_token``, ``password`` and the like (inside escaped JSON too),
     JSON web tokens, passwords in URLs and private-key blocks. Prose is left alone.
+
+    Raises:
+        ConfigError: it is no text.
     """
+    if not isinstance(text, str):
+        raise ConfigError(f"default_redact: expected a text, got {type(text).__name__}")
     return _mask(text, None)
 
 

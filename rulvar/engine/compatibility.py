@@ -6,7 +6,7 @@ entry, or misses what matching and folding stand on, is refused by name instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from rulvar.contracts.entries import JournalEntry
@@ -22,10 +22,15 @@ _POINTING = frozenset({"resolution", "abandon"})
 _LOW, _HIGH = SUPPORTED_HASH_VERSIONS[0], SUPPORTED_HASH_VERSIONS[-1]
 
 
-def check_journal(run_id: str, entries: Sequence[JournalEntry]) -> None:
+def check_journal(
+    run_id: str, entries: Sequence[JournalEntry], naming: Callable[[int], str] | None = None
+) -> None:
     """Refuse a journal that no run can go on from.
 
     Kinds and fields that are not known pass; so does an entry without a version, which is of version 1.
+
+    Args:
+        naming: how messages name the n-th entry (from 1 up), where the journal lies in a file.
 
     Raises:
         JournalCompatibilityError: an entry of another version, or one that lacks what makes it an
@@ -33,21 +38,22 @@ def check_journal(run_id: str, entries: Sequence[JournalEntry]) -> None:
         JournalOrderViolation: an entry whose seq does not come after the one before, or an answer or an abandon
             that points at no entry before it.
     """
+    named = naming or (lambda place: f"run {run_id!r}: entry {place} of the journal")
     before = -1
     seqs: frozenset[int] | None = None
     for place, entry in enumerate(entries, 1):
         if entry.hash_version not in SUPPORTED_HASH_VERSIONS:
-            _refuse_version(run_id, entry)
+            _refuse_version(run_id, named(place), entry)
         if entry.kind in _POINTING:
             seqs = frozenset(item.seq for item in entries) if seqs is None else seqs
             if entry.ref is None or entry.ref >= entry.seq or entry.ref not in seqs:
-                _refuse_pointer(run_id, place, entry)
+                _refuse_pointer(run_id, named(place), entry)
         fault = entry_fault(entry)
         if fault is not None:
-            _refuse_entry(run_id, place, entry, *fault)
+            _refuse_entry(run_id, named(place), entry, *fault)
         if entry.seq <= before:
             raise JournalOrderViolation(
-                f"run {run_id!r}: entry {place} of the journal has seq {entry.seq}, which does not come after "
+                f"{named(place)} has seq {entry.seq}, which does not come after "
                 f"{before}, the seq of the entry before it; restore the journal from a copy",
                 data={"runId": run_id, "entrySeq": entry.seq, "field": "seq"},
             )
@@ -74,30 +80,30 @@ def entry_fault(entry: JournalEntry) -> tuple[str, str] | None:
     return None
 
 
-def _refuse_entry(run_id: str, place: int, entry: JournalEntry, field: str, wrong: str) -> NoReturn:
+def _refuse_entry(run_id: str, name: str, entry: JournalEntry, field: str, wrong: str) -> NoReturn:
     what = f"{entry.kind} entry" if entry.kind else "entry"
     raise JournalCompatibilityError(
-        f"run {run_id!r}: entry {place} of the journal (seq {entry.seq}) is no {what} that can be resumed: {field} "
+        f"{name} (seq {entry.seq}) is no {what} that can be resumed: {field} "
         f"{wrong}; restore the journal from a copy, or cut it before this entry",
         data={"subCode": "MALFORMED_ENTRY", "runId": run_id, "entrySeq": entry.seq, "field": field},
     )
 
 
-def _refuse_pointer(run_id: str, place: int, entry: JournalEntry) -> NoReturn:
+def _refuse_pointer(run_id: str, name: str, entry: JournalEntry) -> NoReturn:
     points = "it has no ref" if entry.ref is None else f"its ref is {entry.ref}"
     raise JournalOrderViolation(
-        f"run {run_id!r}: entry {place} of the journal (seq {entry.seq}) is of kind {entry.kind!r} and points at no "
+        f"{name} (seq {entry.seq}) is of kind {entry.kind!r} and points at no "
         f"entry before it: {points}; restore the journal from a copy, or cut it before this entry",
         data={"runId": run_id, "entrySeq": entry.seq, "field": "ref"},
     )
 
 
-def _refuse_version(run_id: str, entry: JournalEntry) -> NoReturn:
+def _refuse_version(run_id: str, name: str, entry: JournalEntry) -> NoReturn:
     version = entry.hash_version
     too_new = version > _HIGH
     hint = "upgrade rulvar" if too_new else "replay it with the rulvar that wrote it"
     raise JournalCompatibilityError(
-        f"run {run_id!r}: entry {entry.seq} has hashVersion {version}; this rulvar reads {_LOW} to {_HIGH}: {hint}",
+        f"{name} (seq {entry.seq}) has hashVersion {version}; this rulvar reads {_LOW} to {_HIGH}: {hint}",
         data={
             "subCode": "HASH_VERSION_TOO_NEW" if too_new else "HASH_VERSION_TOO_OLD",
             "runId": run_id,

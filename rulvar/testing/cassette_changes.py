@@ -95,6 +95,10 @@ def prune_cassette(cassette: str | os.PathLike[str], lines: Iterable[int]) -> in
         ConfigError: the cassette cannot be read or written, or a line holds no row.
     """
     tape = read_cassette(cassette)
+    if isinstance(lines, (str, bytes)) or not isinstance(lines, Iterable):
+        raise ConfigError(
+            f"lines: expected line numbers, got {type(lines).__name__}", data={"field": "lines"}
+        )
     unwanted = set(lines)
     strangers = unwanted - set(tape.lines)
     if strangers:

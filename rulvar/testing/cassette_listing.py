@@ -73,8 +73,13 @@ def find_rows(cassette: Cassette, selector: str) -> list[CassetteRow]:
     return rows
 
 
-def cassette_stats(cassette: Cassette) -> dict[str, Any]:
-    """Return what a cassette adds up to, per adapter and model."""
+def cassette_stats(cassette: Cassette | str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a cassette adds up to, per adapter and model.
+
+    Raises:
+        ConfigError: it is named by its path, and cannot be read.
+    """
+    cassette = cassette if isinstance(cassette, Cassette) else read_cassette(cassette)
     models: dict[tuple[str, str], dict[str, Any]] = {}
     totals: dict[tuple[str, str], Usage] = {}
     for row in cassette.rows:
@@ -138,7 +143,7 @@ def explain_request(
 
 
 def _files(paths: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[str, bool]]:
-    if isinstance(paths, (str, os.PathLike)):
+    if isinstance(paths, (str, os.PathLike)) or not isinstance(paths, Iterable):
         raise ConfigError(
             f"paths: expected a list of files and folders, got {type(paths).__name__}; write [path], also for one",
             data={"field": "paths"},

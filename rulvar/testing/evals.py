@@ -10,12 +10,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 
 from rulvar.contracts.jsonable import journal_value
-from rulvar.contracts.outcome import Outcome
+from rulvar.contracts.outcome import Outcome, RunStatus
 from rulvar.contracts.ports.observer import CallRecord, QuietObserver
 from rulvar.contracts.redaction import Redactor
 from rulvar.engine.ctx import Ctx
@@ -27,6 +27,7 @@ from rulvar.testing.eval_report import CaseResult, EvalReport, Verdict
 __all__ = ["EvalCase", "evaluate", "rubric_judge"]
 
 _ANY = object()
+_ENDS = tuple(status for status in get_args(RunStatus) if status != "running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,17 @@ class EvalCase:
     status: str = field(default="ok", kw_only=True)
 
     def __post_init__(self) -> None:
-        asked = bool(self.rubric or self.checks or self.expected is not _ANY)
+        if not isinstance(self.name, str) or not self.name:
+            raise _wrong(self.name, "name", "expected a text")
         if isinstance(self.rubric, str):
             raise _wrong(self.name, "rubric", "expected a list of criteria, got one string")
+        if not all(isinstance(criterion, str) and criterion for criterion in self.rubric):
+            raise _wrong(self.name, "rubric", "expected criteria in words")
+        if callable(self.checks) or not all(map(callable, self.checks)):
+            raise _wrong(self.name, "checks", "expected a list of functions of the answer")
+        if self.status not in _ENDS:
+            raise _wrong(self.name, "status", f"no run ends {self.status!r}; use one of {', '.join(_ENDS)}")
+        asked = bool(self.rubric or self.checks or self.expected is not _ANY)
         if self.status == "ok" and not asked:
             raise _wrong(self.name, "rubric", "there is nothing to judge; give rubric, expected or checks")
         if self.status != "ok" and asked:
@@ -143,9 +152,10 @@ async def evaluate(
             secret reaches it, and a replayed answer is judged by the very request that was recorded.
 
     Raises:
-        ConfigError: no case, two of one name, a number that is out of range.
+        ConfigError: no case, two of one name, a number that is out of range, or something else than is expected.
     """
     listed = _checked(cases, threshold, pass_rate, concurrency)
+    _check_runnable(engine, target, judge)
     watcher = _Watcher()
     bench = _Bench(target, engine, judge or rubric_judge(), watcher, Redactor(redact))
     slots = asyncio.Semaphore(concurrency)
@@ -171,9 +181,19 @@ async def evaluate(
 def _checked(
     cases: Iterable[EvalCase], threshold: float, pass_rate: float, concurrency: int
 ) -> list[EvalCase]:
+    if not isinstance(cases, Iterable):
+        raise ConfigError(
+            f"evaluate: expected a list of EvalCase, got {type(cases).__name__}; write [case], also for one",
+            data={"field": "cases"},
+        )
     listed = list(cases)
     if not listed:
         raise ConfigError("evaluate: there is no case", data={"field": "cases"})
+    for case in listed:
+        if not isinstance(case, EvalCase):
+            raise ConfigError(
+                f"evaluate: expected a list of EvalCase, got {type(case).__name__}", data={"field": "cases"}
+            )
     twice = [name for name, number in Counter(case.name for case in listed).items() if number > 1]
     if twice:
         raise ConfigError(f"evaluate: two cases are named {twice[0]!r}", data={"field": "cases"})
@@ -185,6 +205,19 @@ def _checked(
             f"evaluate concurrency={concurrency}: use at least 1", data={"field": "concurrency"}
         )
     return listed
+
+
+def _check_runnable(engine: Any, target: Any, judge: Any) -> None:
+    if not isinstance(engine, Engine):
+        raise ConfigError(
+            f"evaluate: expected an engine, got {type(engine).__name__}", data={"field": "engine"}
+        )
+    for name, runnable in (("target", target), ("judge", judge)):
+        if name == "target" or runnable is not None:
+            try:
+                engine.workflow_of(runnable)
+            except ConfigError as error:
+                raise ConfigError(f"evaluate {name}: {error.message}", data={"field": name}) from None
 
 
 class _Watcher(QuietObserver):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from rulvar.contracts.canonical import decode_json
@@ -108,7 +108,14 @@ class FakeAdapter:
         """Return an adapter that answers its calls with the replies in order, whoever makes them.
 
         One call too many raises :class:`~rulvar.errors.FakeResponderError`.
+
+        Raises:
+            ConfigError: no list of replies, none in it, or one that can never be an answer.
         """
+        if isinstance(replies, (str, bytes, Mapping)) or not isinstance(replies, Iterable):
+            raise ConfigError(
+                f"replies: expected a list of replies, got {type(replies).__name__}; write [reply], also for one"
+            )
         adapter = cls(caps_overrides=caps_overrides, id=id)
         adapter._source = Script(replies, last_repeats=False)
         return adapter
@@ -184,11 +191,11 @@ class FakeStream:
         call, responder = self._adapter.answer(request)
         try:
             reply = await self._reply(call, responder)
+            return [] if reply is _ABORTED else answer_events(self._adapter, call, reply)
         except Exception as error:
             if isinstance(responder, Script) and isinstance(error, ConfigError):
                 raise  # the script is used up: the test is wrong, not the model
             return [_terminal(error)]
-        return [] if reply is _ABORTED else answer_events(self._adapter, call, reply)
 
     async def _reply(self, call: FakeCall, responder: Any) -> Any:
         while True:
@@ -307,6 +314,8 @@ def _terminal(error: BaseException) -> StreamError:
 
 
 def _overridden(overrides: Mapping[str, Any]) -> ModelCaps:
+    if not isinstance(overrides, Mapping):
+        raise ConfigError(f"caps_overrides: expected field: value pairs, got {type(overrides).__name__}")
     caps = dict(_FAKE_CAPS)
     for name, value in overrides.items():
         field = camel_case(name)

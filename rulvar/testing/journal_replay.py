@@ -18,6 +18,7 @@ from rulvar.testing.engine import fake_routing
 from rulvar.testing.fake import FakeAdapter
 from rulvar.testing.recorded_run import Journal, kept_args, recorded_run, transcripts_of
 from rulvar.testing.recorded_texts import MissWatch, recorded_differences, told_differences
+from rulvar.testing.wrapped import check_adapters
 
 __all__ = ["Replay", "replay_engine", "replay_run"]
 
@@ -56,7 +57,8 @@ async def replay_run(
         JournalMissError: the first call that is not in the journal; names call site, scope and what
             differs. The workflow cannot swallow it.
         ConfigError: an option is wrong, the file is no journal, or the arguments are not those of the run.
-        JournalOrderViolation: the journal is damaged; names file and line.
+        JournalCompatibilityError: an entry is none that can be replayed, or of another version.
+        JournalOrderViolation: the journal is damaged. Both name the run or file, and the entry or line.
     """
     if mode != "strict":
         raise ConfigError(f"replay_run mode={mode!r}: use 'strict'", data={"field": "mode"})
@@ -92,7 +94,11 @@ def replay_engine(
     **options: Any,
 ) -> Engine:
     """Return an engine that replays: an empty store, and fake routing unless told otherwise."""
-    given = [FakeAdapter(agents={})] if adapters is None else list(adapters)
+    given = [FakeAdapter(agents={})] if adapters is None else list(check_adapters(adapters, "replay_run"))
+    if routing is not None and not isinstance(routing, Mapping):
+        raise ConfigError(
+            f"routing: expected role: model pairs, got {type(routing).__name__}", data={"field": "routing"}
+        )
     has_fake = any(getattr(adapter, "id", None) == FakeAdapter().id for adapter in given)
     return Engine(
         adapters=given,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ from rulvar.contracts.canonical import decode_json, encode_json
 from rulvar.contracts.entries import JournalEntry, as_entries
 from rulvar.contracts.ports.store import JournalStore
 from rulvar.contracts.ports.transcripts import TranscriptStore
+from rulvar.engine.compatibility import check_journal
 from rulvar.errors import ConfigError, JournalOrderViolation
 from rulvar.stores.bundle import KEPT_ARGS, KIND, Bundle, decode_bundle
 from rulvar.stores.jsonl import JsonlFileStore
 from rulvar.stores.memory import InMemoryTranscripts
 from rulvar.stores.run_file import read_run_file
 
-__all__ = ["Journal", "kept_args", "recorded_run", "transcripts_beside", "transcripts_of"]
+__all__ = ["Journal", "kept_args", "recorded_run", "run_of_file", "transcripts_beside", "transcripts_of"]
 
 Journal = (
     Iterable[JournalEntry | Mapping[str, Any]]
@@ -39,20 +41,41 @@ async def recorded_run(journal: Journal) -> Bundle:
     """Return a recorded run.
 
     Raises:
-        ConfigError: it is none of what a journal can be, cannot be read, or holds no entries.
-        JournalOrderViolation: the journal is damaged.
+        ConfigError: it is none of what a journal can be, or cannot be read.
+        JournalCompatibilityError: an entry is none that can be replayed.
+        JournalOrderViolation: the journal is damaged. Both name the run or file, and the entry or line.
     """
     run = await _read(journal)
-    if not run.entries:
-        raise ConfigError(f"journal: run {run.run_id!r} has no entries", data={"field": "journal"})
+    check_journal(run.run_id, run.entries)
     return run
+
+
+def run_of_file(path: str | os.PathLike[str]) -> Bundle:
+    """Return a run that lies in a file and can be replayed: a journal, or an exported run.
+
+    Raises:
+        ConfigError: there is no such file, or it is no run.
+        JournalCompatibilityError: an entry is none that can be replayed.
+        JournalOrderViolation: the journal is damaged. Both name the file and the line, or the entry.
+    """
+    run = read_run_file(path)
+    check_journal(run.run_id, run.entries, lambda entry: _place(Path(path), entry))
+    return run
+
+
+def _place(path: Path, entry: int) -> str:
+    """Return how an entry of a run's file is named: by line in a journal."""
+    if path.suffix != ".jsonl":
+        return f"{path}: entry {entry} of the journal"
+    full = (number for number, line in enumerate(path.read_bytes().split(b"\n"), 1) if line)
+    return f"{path}, line {next(islice(full, entry - 1, None), entry)}"
 
 
 async def _read(journal: Any) -> Bundle:
     if isinstance(journal, Bundle):
         return journal
     if isinstance(journal, (str, os.PathLike)):
-        return read_run_file(journal)
+        return run_of_file(journal)
     if isinstance(journal, tuple) and len(journal) == 2 and isinstance(journal[1], str):
         return await _stored(*journal)
     if isinstance(journal, Mapping):
@@ -87,10 +110,10 @@ def _check_order(entries: list[JournalEntry]) -> None:
 
 
 async def _stored(store: JournalStore, run_id: str) -> Bundle:
-    entries = await store.load(run_id)
-    if not entries:
+    entries, meta = await store.load(run_id), await store.load_meta(run_id)
+    if not entries and meta is None:
         raise ConfigError(
-            f"journal: the store has no entries of run {run_id!r}", data={"field": "journal", "runId": run_id}
+            f"journal: the store has no run {run_id!r}", data={"field": "journal", "runId": run_id}
         )
     blobs: dict[str, bytes] = {}
     transcripts = getattr(store, "transcripts", None)
@@ -98,7 +121,7 @@ async def _stored(store: JournalStore, run_id: str) -> Bundle:
         kept = await transcripts.get(f"{run_id}/{KEPT_ARGS}")
         if kept is not None:
             blobs[KEPT_ARGS] = kept
-    return Bundle(run_id, await store.load_meta(run_id) or {}, entries, blobs)
+    return Bundle(run_id, meta or {}, entries, blobs)
 
 
 async def transcripts_of(run: Bundle, journal: Journal) -> TranscriptStore | None:

@@ -189,10 +189,11 @@ class RecordingSession:
         row = {**row, "request": request.value, "events": events.value}
         try:
             check_row(row)
-        except WrongField as wrong:
-            self.leave_out(row["adapterId"], row["requestHash"], row["occurrence"], str(wrong))
+            line = _encode(row)
+        except (WrongField, NonSerializableValueError) as wrong:
+            reason = str(wrong).removeprefix("$.")
+            self.leave_out(row["adapterId"], row["requestHash"], row["occurrence"], reason)
             return None
-        line = _encode(row)
         with self._lock:
             written = self._file.append(line)
             places = request.masked + events.masked
@@ -324,8 +325,13 @@ class RecordingStream:
         if self._over:
             self._leave_out("the stream went on after its terminal event")
             return
-        wire = dict(event) if isinstance(event, Mapping) else event.to_wire()
-        self._row["events"].append(wire)
+        events = self._row["events"]
+        try:
+            wire = dict(event) if isinstance(event, Mapping) else event.to_wire()
+        except (AttributeError, TypeError, ValueError) as error:
+            self._leave_out(f"events[{len(events)}]: {type(event).__name__} has no JSON form: {error}")
+            return
+        events.append(wire)
         if is_terminal(wire):
             self._over = True
             self._written = self._session.commit(self._row, self._redactor)

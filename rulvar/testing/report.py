@@ -226,6 +226,8 @@ def read_report(path: str | os.PathLike[str]) -> ReplayReport:
         ConfigError: the file cannot be read, is no report, is of another version, or a field is
             wrong. The message names file and field.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ConfigError(f"path={path!r}: expected the path of a report", data={"field": "path"})
     name = os.fspath(path)
     try:
         with open(name, "rb") as file:

@@ -9,17 +9,29 @@ these that are used in order.
 from __future__ import annotations
 
 import inspect
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rulvar.contracts.jsonable import journal_form
 from rulvar.contracts.messages import ChatRequest, TextPart, ToolChoice
 from rulvar.contracts.request_hash import TELEMETRY_NAMESPACE
 from rulvar.contracts.stream import WireError
-from rulvar.errors import ConfigError, FakeResponderError
+from rulvar.errors import ConfigError, FakeResponderError, NonSerializableValueError
 
-__all__ = ["FakeCall", "FakeToolCalls", "Responders", "Script", "fake_tool_calls", "fake_wire_error"]
+__all__ = [
+    "FakeCall",
+    "FakeToolCalls",
+    "Responders",
+    "Script",
+    "check_responder",
+    "check_said",
+    "check_sent",
+    "fake_tool_calls",
+    "fake_wire_error",
+]
 
 FALLBACK = "*"
 
@@ -118,15 +130,20 @@ def fake_wire_error(
     Raises:
         ConfigError: the failure has no code, or a field is of the wrong type.
     """
-    if isinstance(error, WireError):
-        return error
-    if error is not None:
-        return WireError.from_wire({"message": "", "retryable": False, **error})
-    if not isinstance(code, str) or not code:
+    if error is not None and not isinstance(error, (WireError, Mapping)):
+        raise ConfigError(f"fake_wire_error: expected a failure or its fields, got {type(error).__name__}")
+    if error is None:
+        told = {"code": code, "message": message, "retryable": retryable, "data": data}
+        error = {name: value for name, value in told.items() if value is not None}
+    wire = error.to_wire() if isinstance(error, WireError) else {"message": "", "retryable": False, **error}
+    try:
+        failure = WireError.from_wire(wire)
+    except ConfigError as wrong:
+        raise ConfigError(f"fake_wire_error: {wrong.message}") from None
+    if not failure.code:
         raise ConfigError("fake_wire_error: code must be a nonempty text")
-    return WireError(
-        code=code, message=message, retryable=retryable, data=None if data is None else dict(data)
-    )
+    check_said(failure.data, "fake_wire_error: data", "data")
+    return error if isinstance(error, WireError) else failure
 
 
 class Script:
@@ -250,11 +267,21 @@ def _taking_the_call(function: Any, what: str) -> Any:
 
 
 def check_responder(responder: Any, what: str) -> None:
-    """Refuse what can never be an answer."""
+    """Refuse what can never be an answer.
+
+    Raises:
+        ConfigError: nothing, a class, or a value that JSON cannot hold; names the place in it.
+    """
     if responder is None:
         raise ConfigError(f"{what}: None is no answer; use a text, a JSON value, a function or a marker")
     if isinstance(responder, type) and not issubclass(responder, BaseException):
         raise ConfigError(f"{what}: {responder.__name__} is a class, not an answer")
+    if isinstance(responder, _MARKERS) or callable(responder):
+        return
+    check_said(responder, what, "agents")
+
+
+_MARKERS = (str, WireError, FakeToolCalls, BaseException, Script)
 
 
 def _tool_call(call: Any) -> tuple[str, Any, str | None]:
@@ -267,32 +294,57 @@ def _tool_call(call: Any) -> tuple[str, Any, str | None]:
     if call_id is not None and (not isinstance(call_id, str) or not call_id):
         raise ConfigError("fake_tool_calls: id must be a nonempty text")
     args = call.get("args", {})
-    for path, value in _leaves(args, "$"):
-        if not isinstance(value, _SCALARS):
-            raise ConfigError(
-                f"fake_tool_calls: args of {call['name']!r} are no JSON, which is all that a model can send: "
-                f"{path} is of type {type(value).__name__}",
-                data={"field": "args", "path": path},
-            )
+    check_sent(args, f"fake_tool_calls: args of {call['name']!r}", "args")
     return call["name"], args, call_id
 
 
-_SCALARS = (str, int, float, type(None))
+def check_sent(value: Any, what: str, field: str) -> None:
+    """Refuse arguments that no model could send; they may be nested as deeply as they like.
 
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield what is neither an object nor a list, and where it stands; nothing where there is no more to look at."""
-    if type(value) is dict and all(isinstance(item, _SCALARS) for item in value.values()):
-        return
-    pending = [(path, value)]
+    Raises:
+        ConfigError: JSON cannot hold them; names the place in them.
+    """
+    pending = [("$", value)]
     while pending:
-        path, value = pending.pop()
-        if isinstance(value, Mapping):
-            pending.extend((f"{path}.{name}", item) for name, item in value.items())
-        elif isinstance(value, list | tuple):
-            pending.extend((f"{path}[{index}]", item) for index, item in enumerate(value))
-        else:
-            yield path, value
+        path, item = pending.pop()
+        if isinstance(item, Mapping):
+            strange = next((name for name in item if not isinstance(name, str)), None)
+            if strange is not None:
+                raise _no_json(what, field, path, f"has a key of type {type(strange).__name__}")
+            pending.extend(
+                (f"{path}.{name}", inner) for name, inner in item.items() if type(inner) not in _PLAIN
+            )
+        elif isinstance(item, list | tuple):
+            pending.extend(
+                (f"{path}[{index}]", inner) for index, inner in enumerate(item) if type(inner) not in _PLAIN
+            )
+        elif isinstance(item, float) and not math.isfinite(item):
+            raise _no_json(what, field, path, f"is {item}")
+        elif not isinstance(item, (str, int, float, type(None))):
+            raise _no_json(what, field, path, f"is of type {type(item).__name__}")
+
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+def _no_json(what: str, field: str, path: str, problem: str) -> ConfigError:
+    return ConfigError(
+        f"{what} is no JSON, which is all that a model can send: {path} {problem}",
+        data={"field": field, "path": path},
+    )
+
+
+def check_said(value: Any, what: str, field: str) -> None:
+    """Refuse an answer that has no JSON form.
+
+    Raises:
+        ConfigError: names the place in it.
+    """
+    try:
+        journal_form(value, "$")
+    except NonSerializableValueError as error:
+        path = str(error.data["path"])
+        raise _no_json(what, field, path, error.message.removeprefix(path).strip()) from None
 
 
 def _compiled(pattern: Any) -> re.Pattern[str] | None:

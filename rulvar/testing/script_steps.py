@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rulvar.errors import ConfigError
+from rulvar.testing.responders import check_responder, check_said, check_sent
 
 __all__ = ["check_step", "check_steps", "is_envelope"]
 
@@ -52,6 +53,7 @@ def check_step(step: Any, where: str) -> None:
     if step["type"] == "final":
         if "output" not in step:
             raise ConfigError(f"{where}.output: a final answer has an output", data={"field": "output"})
+        check_said(step["output"], f"{where}.output", "output")
         return
     calls = step.get("calls")
     if not isinstance(calls, (list, tuple)) or not calls:
@@ -60,6 +62,8 @@ def check_step(step: Any, where: str) -> None:
         known = isinstance(call, Mapping) and any(call.get(name) for name in ("tool_id", "toolId", "name"))
         if not known:
             raise ConfigError(f"{where}.calls[{number}].tool_id: name the tool", data={"field": "tool_id"})
+        for name in ("input", "args"):
+            check_sent(call.get(name), f"{where}.calls[{number}].{name}", name)
 
 
 def _check_plain_step(step: Any, where: str) -> None:
@@ -69,3 +73,4 @@ def _check_plain_step(step: Any, where: str) -> None:
             f"{where}.type: {step['type']!r} is no kind of answer; use 'final' or 'tool_calls'",
             data={"field": "type"},
         )
+    check_responder(step, where)

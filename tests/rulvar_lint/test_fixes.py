@@ -343,6 +343,28 @@ def test_an_editor_is_offered_a_step(before: str, after: str, check: Check) -> N
 @pytest.mark.parametrize(
     "line",
     [
+        "x = iter(time.time, 0)",
+        "x = [f() for f in (time.time, len)]",
+        "x = iter(datetime.now, None)",
+        "x = iter(random.random, 1)",
+        "x = list(map(datetime.now, [UTC]))",
+        "x = defaultdict(uuid.uuid4)",
+        "x = list(map(log.info, args['xs']))",
+    ],
+)
+def test_a_call_that_is_given_the_function_is_not_replaced(line: str, check: Check) -> None:
+    imports = (
+        "import logging, random, time, uuid\nfrom collections import defaultdict\n"
+        "from datetime import UTC, datetime\nlog = logging.getLogger()\n"
+    )
+    found = check(f"{imports}{HEAD}    {line}\n")
+    assert found
+    assert [item.fix for item in found] == [None]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         "with open('f') as handle: pass",
         "conn = sqlite3.connect('f')",
         "x = lambda: os.environ['A']",

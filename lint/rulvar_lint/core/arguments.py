@@ -7,21 +7,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.alternatives import element_of
 from rulvar_lint.core.expressions import eval_items
 from rulvar_lint.core.order import order_of, see_order
-from rulvar_lint.core.values import (
-    Const,
-    Container,
-    Ctx,
-    Dict,
-    Func,
-    Seq,
-    Star,
-    Unknown,
-    Value,
-    element_of,
-    merge_taint,
-)
+from rulvar_lint.core.values import Const, Container, Ctx, Dict, Func, Seq, Star, Unknown, Value, merge_taint
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.arguments import Args, bind, eval_args, eval_marked_args, holds_ctx
 from rulvar_lint.core.closures import effects_of_arguments, is_called_outside, note_given
 from rulvar_lint.core.effects import Cause, in_order
@@ -29,7 +30,6 @@ from rulvar_lint.core.values import (
     Union,
     Unknown,
     Value,
-    join,
     merge_taint,
     with_taint,
 )
@@ -355,6 +355,9 @@ def _applies(when: str, args: Args) -> bool:
         return isinstance(first, Const) and first.value in ("now", "today")
     if when == "positive":
         return not (isinstance(first, Const) and first.value in (0, 0.0))
+    if when == "no-buffer":
+        file = args.kw.get("file") or args.kw.get("stream")
+        return getattr(file, "type", "") != "io.StringIO"
     tz = args.get(1, "tz")  # "no-tz"
     return not ("tz" in args.kw or len(args.pos) > 1) or (isinstance(tz, Const) and tz.value is None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rulvar_lint.core.alternatives import element_of
 from rulvar_lint.core.freevars import free_names_of
 from rulvar_lint.core.values import (
     ATOMS,
@@ -15,7 +16,6 @@ from rulvar_lint.core.values import (
     Star,
     Union,
     Value,
-    element_of,
 )
 
 

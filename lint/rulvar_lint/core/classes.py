@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_external, call_function, call_value
+from rulvar_lint.core.copies import deep_copied
 from rulvar_lint.core.decls import ClassDecl, Field
 from rulvar_lint.core.frame import HOST, STEP
-from rulvar_lint.core.instances import COPIED, COPIERS, MADE, MAKERS
+from rulvar_lint.core.instances import COPIED, COPIERS, MADE, MAKERS, copies_defaults
 from rulvar_lint.core.libraries.catalog import canonical
+from rulvar_lint.core.lineage import external_bases, order_of_classes
 from rulvar_lint.core.nodes import mentions
 from rulvar_lint.core.values import (
     Bound,
@@ -32,7 +35,6 @@ from rulvar_lint.core.values import (
     Union,
     Unknown,
     Value,
-    join,
 )
 from rulvar_lint.core.words import names
 
@@ -99,34 +101,6 @@ def _external_attribute(f: Frame, node: ast.AST, path: str, base: Ext | Obj) -> 
     if entry is not None and f.mode != STEP:
         ext.taint = frozenset((f.effect(node, entry.code, f"`{path}` {entry.does}"),))
     return ext
-
-
-def order_of_classes(decl: ClassDecl) -> list[ClassDecl]:
-    """The class and its project bases in look-up order."""
-    if decl.mro is None:
-        found = [decl]
-        decl.mro = found
-        for base in decl.bases:
-            if isinstance(base, Class):
-                found += [cls for cls in order_of_classes(base.decl) if cls not in found]
-    return decl.mro
-
-
-def external_bases(decl: ClassDecl) -> list[str]:
-    """Dotted names of the bases that are not part of the project."""
-    found: list[str] = []
-    for cls in order_of_classes(decl):
-        for base in cls.bases:
-            if isinstance(base, Ext):
-                found.append(base.path)
-            elif isinstance(base, Obj):
-                found.append(base.type)
-    return found
-
-
-def has_unknown_base(decl: ClassDecl) -> bool:
-    """Whether a base could not be resolved at all."""
-    return any(base is None for cls in order_of_classes(decl) for base in cls.bases)
 
 
 def find_attribute(
@@ -337,6 +311,8 @@ def _fill_fields(f: Frame, node: ast.AST, inst: Inst, args: Args) -> None:
         factory = getattr(fields[name], "factory", None)
         if name not in given and (f.mode == HOST or getattr(factory, "path", "") in _EMPTY):
             inst.attrs[name] = call_value(f, node, factory, Args([], {})) if factory is not None else None
+        elif name not in given and copies_defaults(external_bases(inst.decl), fields[name]):
+            inst.attrs[name] = deep_copied(f, fields[name].default)  # type: ignore[attr-defined]
     if args.rest is not None or any(value.__class__.__name__ == "Star" for value in args.pos):
         return
     for hook in f.m.hooks.construct:

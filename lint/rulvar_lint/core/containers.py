@@ -5,24 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.alternatives import element_of, join, pairs
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import consume, escape, escape_all
 from rulvar_lint.core.choices import chosen
 from rulvar_lint.core.expressions import INT, STR
 from rulvar_lint.core.order import grow, order_of, see_order, use_order
-from rulvar_lint.core.values import (
-    Bound,
-    Const,
-    Container,
-    Dict,
-    Seq,
-    Set,
-    Star,
-    Unknown,
-    Value,
-    element_of,
-    join,
-)
+from rulvar_lint.core.values import Bound, Const, Container, Dict, Seq, Set, Star, Unknown, Value
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
@@ -191,7 +180,9 @@ def _update(f: Frame, node: ast.AST, receiver: Dict, args: Args) -> None:
             receiver.order = receiver.order or value.order
         elif isinstance(value, Container):
             receiver.order = receiver.order or order_of(f, node, value, "fills a mapping from")
-            receiver.elem = join(receiver.elem, element_of(value))
+            entries, elem = pairs(value)
+            receiver.entries.update(entries)
+            receiver.elem = join(receiver.elem, elem)
     receiver.entries.update(args.kw)
     grow(f, node, receiver)
 

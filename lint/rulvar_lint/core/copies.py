@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rulvar_lint.core.values import Container, Dict, Inst, Seq, Set, Star, Union, Unknown, Value, join
+from rulvar_lint.core.alternatives import join
+from rulvar_lint.core.values import Container, Dict, Inst, Seq, Set, Star, Union, Unknown, Value
 
 if TYPE_CHECKING:
     import ast

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.alternatives import element_of
 from rulvar_lint.core.arguments import Args, holds_ctx
 from rulvar_lint.core.calls import call_value, consume
 from rulvar_lint.core.frame import PLAIN, REGION, STEP, StepBody
@@ -27,7 +28,6 @@ from rulvar_lint.core.values import (
     Star,
     Union,
     Value,
-    element_of,
     options_of,
 )
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.arguments import Args, eval_args
 from rulvar_lint.core.calls import call_value
 from rulvar_lint.core.decls import ClassDecl, Field, FunctionDecl
@@ -24,7 +25,6 @@ from rulvar_lint.core.values import (
     Obj,
     Partial,
     Value,
-    join,
     options_of,
 )
 from rulvar_lint.core.words import names

@@ -6,8 +6,10 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.alternatives import element_of, join
 from rulvar_lint.core.choices import chosen, decided
 from rulvar_lint.core.frame import Frame
+from rulvar_lint.core.narrowing import TESTS, narrow
 from rulvar_lint.core.order import see_order, use_order
 from rulvar_lint.core.values import (
     Class,
@@ -23,8 +25,6 @@ from rulvar_lint.core.values import (
     Star,
     Unknown,
     Value,
-    element_of,
-    join,
     merge_taint,
     options_of,
     with_taint,
@@ -238,6 +238,9 @@ def eval_ifexp(f: Frame, node: ast.IfExp) -> Value | None:
     if known is not None:
         branch = node.body if known else node.orelse
         return f.ev[branch.__class__](f, branch)
+    told = narrow(f, node.test) if node.test.__class__ in TESTS else None
+    if told is not None:
+        return chosen(f, told.evaluate(f, node.body, node.orelse), test)
     body = f.ev[node.body.__class__](f, node.body)
     return chosen(f, join(body, f.ev[node.orelse.__class__](f, node.orelse)), test)
 

@@ -7,20 +7,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.effects import Cause, Place
-from rulvar_lint.core.values import (
-    Coro,
-    Ctx,
-    Dict,
-    Ext,
-    Func,
-    ModuleRef,
-    Seq,
-    Set,
-    Unknown,
-    Value,
-    join,
-)
+from rulvar_lint.core.values import Coro, Ctx, Dict, Ext, Func, ModuleRef, Seq, Set, Unknown, Value
 
 if TYPE_CHECKING:
     from rulvar_lint.core.ctxcalls import CtxCall

@@ -8,6 +8,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.alternatives import element_of, join
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_value, escape, escape_all
 from rulvar_lint.core.containers import format_text, join_text
@@ -45,8 +46,6 @@ from rulvar_lint.core.values import (
     Union,
     Unknown,
     Value,
-    element_of,
-    join,
     options_of,
     with_taint,
 )

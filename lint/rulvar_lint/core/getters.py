@@ -6,10 +6,11 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.alternatives import element_of, join
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_value
 from rulvar_lint.core.expressions import subscript
-from rulvar_lint.core.values import Const, Container, Ext, Partial, Set, Star, Value, element_of, join
+from rulvar_lint.core.values import Const, Container, Ext, Partial, Set, Star, Value
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame

@@ -6,24 +6,14 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.alternatives import element_of, join
 from rulvar_lint.core.calls import consume
 from rulvar_lint.core.classes import call_special, find_attribute
 from rulvar_lint.core.frame import FALLS, LEAVES, STEP, Frame, Guard
 from rulvar_lint.core.order import order_event
 from rulvar_lint.core.statements import exec_block
 from rulvar_lint.core.targets import assign
-from rulvar_lint.core.values import (
-    Coro,
-    Ext,
-    Func,
-    Inst,
-    Obj,
-    Seq,
-    Value,
-    element_of,
-    join,
-    options_of,
-)
+from rulvar_lint.core.values import Coro, Ext, Func, Inst, Obj, Seq, Value, options_of
 
 if TYPE_CHECKING:
     from rulvar_lint.core.values import Env

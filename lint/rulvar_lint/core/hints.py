@@ -5,26 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_function
 from rulvar_lint.core.classes import find_attribute
 from rulvar_lint.core.expressions import BYTES, FLOAT, INT, STR
 from rulvar_lint.core.libraries.catalog import canonical
 from rulvar_lint.core.syntax import syntax_tree
-from rulvar_lint.core.values import (
-    Class,
-    Ctx,
-    Dict,
-    Ext,
-    Func,
-    Inst,
-    ModuleRef,
-    Obj,
-    Seq,
-    Set,
-    Value,
-    join,
-)
+from rulvar_lint.core.values import Class, Ctx, Dict, Ext, Func, Inst, ModuleRef, Obj, Seq, Set, Value
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:

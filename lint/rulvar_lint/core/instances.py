@@ -1,5 +1,5 @@
 """Instances of project classes that come about without a call of the class: by the constructors of
-model libraries, by copying, and by tests of a type.
+model libraries, and by copying.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from rulvar_lint.core.arguments import Args
-from rulvar_lint.core.values import Class, Ext, Inst, Unknown, Value
+from rulvar_lint.core.values import Class, Container, Ext, Inst, Unknown, Value
 from rulvar_lint.core.words import names
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAKERS: Final = names("""model_validate model_validate_json model_validate_strings model_construct
     parse_obj parse_raw from_orm construct _make""")
 COPIERS: Final = names("model_copy _replace __copy__")
+_COPYING: Final = ("pydantic.", "pydantic_settings.", "sqlmodel.", "msgspec.")
 MADE: Final = Ext("<instance>")
 COPIED: Final = Ext("<copy>")
 
@@ -45,6 +46,13 @@ def _copied(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     return made
 
 
+def copies_defaults(bases: list[str], field: object) -> bool:
+    """Whether each instance of a model gets its own copy of a field's list or mapping."""
+    return isinstance(getattr(field, "default", None), Container) and any(
+        base.startswith(_COPYING) for base in bases
+    )
+
+
 def _cast(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     """`cast(Type, value)`."""
     value = args.pos[-1] if args.pos else None
@@ -62,20 +70,3 @@ TABLE: Final[dict[str, Callable[[Frame, ast.AST, Ext, Args], Any]]] = {
     "msgspec.structs.replace": _copied,
     "typing.cast": _cast,
 }
-
-
-def narrow(f: Frame, test: ast.expr) -> tuple[str, Value] | None:
-    """The name that `isinstance(name, Class)` tells about, and what it is then, if nothing was known."""
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return next((found for part in test.values if (found := narrow(f, part)) is not None), None)
-    if not isinstance(test, ast.Call) or getattr(test.func, "id", "") != "isinstance" or len(test.args) != 2:
-        return None
-    return is_a(f, test.args[0], test.args[1])
-
-
-def is_a(f: Frame, subject: ast.expr, kind: ast.expr) -> tuple[str, Value] | None:
-    """The variable `subject`, and an instance of the project's class `kind`."""
-    if not isinstance(subject, ast.Name) or f.env.get(subject.id, subject) is not None:
-        return None
-    value = f.m.from_annotation(f.module, kind)
-    return (subject.id, value) if isinstance(value, Inst) else None

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rulvar_lint.core.alternatives import join, pairs
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_value
 from rulvar_lint.core.expressions import INT, is_int
@@ -23,8 +24,6 @@ from rulvar_lint.core.values import (
     Set,
     Unknown,
     Value,
-    element_of,
-    join,
     options_of,
     with_taint,
 )
@@ -105,8 +104,10 @@ def make_dict(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
     if isinstance(value, Dict):
         made.entries = {**value.entries, **made.entries}
         made.elem = join(made.elem, value.elem)
-    elif isinstance(value, Container):
-        made.elem = element_of(value)
+    elif isinstance(value, Container) and name not in ("Counter", "ChainMap"):
+        entries, elem = pairs(value)
+        made.entries = {**entries, **made.entries}
+        made.elem = join(made.elem, elem)
     made.order = order_of_value(f, node, value, "fills a mapping from")
     return made
 

@@ -6,6 +6,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.arguments import Args
 from rulvar_lint.core.calls import call_function
 from rulvar_lint.core.edges import Edges
@@ -22,7 +23,6 @@ from rulvar_lint.core.values import (
     Seq,
     Unknown,
     Value,
-    join,
 )
 
 if TYPE_CHECKING:

@@ -34,20 +34,13 @@ from rulvar_lint.core import (
     region,
     statements,
 )
+from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.arguments import Args, bind
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, Frame, StepBody
 from rulvar_lint.core.ledger import Ledger
 from rulvar_lint.core.linker import Files, Linker
 from rulvar_lint.core.memory import NEVER, Memory, Result
-from rulvar_lint.core.values import (
-    Const,
-    Ctx,
-    Func,
-    Inst,
-    Obj,
-    Value,
-    join,
-)
+from rulvar_lint.core.values import Const, Ctx, Func, Inst, Obj, Value
 
 if TYPE_CHECKING:
     from rulvar_lint.core.decls import ClassDecl, FunctionDecl, Module, Parameter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.alternatives import element_of, join
 from rulvar_lint.core.expressions import FLOAT, INT, STR, is_int
 from rulvar_lint.core.order import order_of, see_order
 from rulvar_lint.core.values import (
@@ -22,8 +23,6 @@ from rulvar_lint.core.values import (
     Union,
     Unknown,
     Value,
-    element_of,
-    join,
     merge_taint,
     options_of,
     with_taint,

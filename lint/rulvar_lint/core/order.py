@@ -9,22 +9,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.alternatives import element_of, join
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, PLAIN
-from rulvar_lint.core.values import (
-    ATOMS,
-    Bound,
-    Container,
-    Dict,
-    Inst,
-    Seq,
-    Set,
-    Star,
-    Union,
-    Value,
-    element_of,
-    join,
-)
+from rulvar_lint.core.values import ATOMS, Bound, Container, Dict, Inst, Seq, Set, Star, Union, Value
 
 if TYPE_CHECKING:
     from rulvar_lint.core.findings import Plan

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from rulvar_lint.core.alternatives import element_of, join
 from rulvar_lint.core.classes import call_special, fields_of, find_attribute, is_data_class
 from rulvar_lint.core.decls import Field
 from rulvar_lint.core.operators import SPECIAL, binary
-from rulvar_lint.core.values import ATOMS, Container, Func, Inst, Value, element_of, join, options_of
+from rulvar_lint.core.values import ATOMS, Container, Func, Inst, Value, options_of
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame

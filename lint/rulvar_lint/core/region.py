@@ -6,10 +6,11 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core import calls, hints
+from rulvar_lint.core.alternatives import join
 from rulvar_lint.core.arguments import Args, bind, holds_ctx
-from rulvar_lint.core.classes import external_bases
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
+from rulvar_lint.core.lineage import external_bases
 from rulvar_lint.core.nodes import statements as all_statements
 from rulvar_lint.core.values import (
     Bound,
@@ -23,7 +24,6 @@ from rulvar_lint.core.values import (
     Partial,
     Unknown,
     Value,
-    join,
     options_of,
 )
 from rulvar_lint.core.words import names
@@ -99,6 +99,8 @@ def rulvar_call(f: Frame, node: ast.AST, ext: Ext, args: Args) -> Value | None:
             func = _function_of(value)
             if func is not None:
                 register(f, node, ext.path, func, value)
+                if isinstance(value, Partial):
+                    func.decl.flags.add("partial")
                 found = join(found, func)
         return found if found is not None else Ext(ext.path)
     if name == "tool":

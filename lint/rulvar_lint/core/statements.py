@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from rulvar_lint.core.choices import chosen, decided
 from rulvar_lint.core.frame import FALLS, HOST, JUMPS, LEAVES, PLAIN
 from rulvar_lint.core.freevars import depends_on_element
-from rulvar_lint.core.instances import narrow
+from rulvar_lint.core.narrowing import TESTS, by_pattern, narrow
 from rulvar_lint.core.order import order_event
 from rulvar_lint.core.targets import exec_annassign, exec_assign, exec_augassign, exec_delete
 from rulvar_lint.core.values import (
     Coro,
     Ext,
-    Inst,
     Value,
 )
 from rulvar_lint.core.words import names
@@ -83,8 +82,7 @@ def exec_raise(f: Frame, node: ast.Raise) -> int:
     return LEAVES
 
 
-_NARROWING: Final = (ast.Call, ast.BoolOp)
-_CLASSES: Final = (ast.MatchAs, ast.MatchClass)
+_CLASSES: Final = (ast.MatchAs, ast.MatchClass, ast.MatchOr)
 
 
 def exec_if(f: Frame, node: ast.If) -> int:
@@ -101,13 +99,14 @@ def exec_if(f: Frame, node: ast.If) -> int:
                 f.m.typing_imports(f.module, node.body)
             return exec_block(f, node.body if constant else node.orelse)
     base, returns = f.fork(), len(f.returned)
-    told = narrow(f, test) if value is None and test.__class__ in _NARROWING else None
+    told = narrow(f, test) if test.__class__ in TESTS else None
     if told is not None:
-        f.env[told[0]] = told[1]
+        before = base.get(told.name)
+        f.env[told.name], base[told.name] = told.yes, told.no
     first = exec_block(f, node.body)
     after_body = f.env
-    if told is not None and after_body.get(told[0]) is told[1]:
-        after_body[told[0]] = None
+    if told is not None and before is None and after_body.get(told.name) is told.yes:
+        after_body[told.name] = None
     f.env = base
     second = exec_block(f, node.orelse) if node.orelse else FALLS
     if value is not None and value.taint is not None and f.mode in (HOST, PLAIN):
@@ -151,9 +150,9 @@ def exec_assert(f: Frame, node: ast.Assert) -> int:
         f.m.test(f, node.test, value)
     if node.msg is not None:
         f.ev[node.msg.__class__](f, node.msg)
-    told = narrow(f, node.test) if value is None else None
+    told = narrow(f, node.test) if node.test.__class__ in TESTS else None
     if told is not None:
-        f.env[told[0]] = told[1]
+        f.env[told.name] = told.yes
     return FALLS
 
 
@@ -180,6 +179,8 @@ def exec_match(f: Frame, node: ast.Match) -> int:
     if subject is not None:
         f.m.test(f, node.subject, subject)
     base, returns = f.env, len(f.returned)
+    if isinstance(node.subject, ast.Name) and not f.is_module():
+        base = base.copy()
     ends: list[int] = []
     merged: dict[str, Value | None] | None = None
     exhaustive = False
@@ -192,7 +193,7 @@ def exec_match(f: Frame, node: ast.Match) -> int:
             if isinstance(name, str):
                 f.env[name] = subject if inner is case.pattern else None
         if case.pattern.__class__ in _CLASSES:
-            _narrow_case(f, node.subject, case.pattern)
+            _narrow_case(f, base, node.subject, case)
         if case.guard is not None:
             guard = f.ev[case.guard.__class__](f, case.guard)
             if guard is not None:
@@ -217,14 +218,19 @@ def exec_match(f: Frame, node: ast.Match) -> int:
     return FALLS
 
 
-def _narrow_case(f: Frame, subject: ast.expr, pattern: ast.pattern) -> None:
-    """`case Order() as order`: what the subject and the new name are."""
-    inner = pattern.pattern if isinstance(pattern, ast.MatchAs) else pattern
-    value = f.m.from_annotation(f.module, inner.cls) if isinstance(inner, ast.MatchClass) else None
-    if isinstance(value, Inst):
-        for name in (getattr(pattern, "name", None), getattr(subject, "id", None)):
-            if name is not None and f.env.get(name, name) is None:
-                f.env[name] = value
+def _narrow_case(f: Frame, base: Env, subject: ast.expr, case: ast.match_case) -> None:
+    """`case Order() as order`: what the subject and the new name are, and what other cases get."""
+    pattern = case.pattern
+    name, inner = getattr(pattern, "name", None), getattr(pattern, "pattern", None)
+    told = by_pattern(f, subject, pattern)
+    if told is not None:
+        f.env[told.name] = told.yes
+        if base[told.name] is not None and case.guard is None:
+            base[told.name] = told.no
+        if name is not None:
+            f.env[name] = told.yes
+    elif name is not None and isinstance(inner, ast.MatchClass) and f.env[name] is None:
+        f.env[name] = f.m.from_annotation(f.module, inner.cls)
 
 
 TABLE: Final[dict[type, Callable[[Frame, Any], int]]] = {

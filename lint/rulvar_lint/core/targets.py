@@ -5,23 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from rulvar_lint.core.alternatives import join, places
 from rulvar_lint.core.expressions import is_int
 from rulvar_lint.core.frame import FALLS, HOST
 from rulvar_lint.core.freevars import depends_on_element
 from rulvar_lint.core.operators import is_text
 from rulvar_lint.core.order import order_event, see_order
-from rulvar_lint.core.values import (
-    Const,
-    Container,
-    Dict,
-    Seq,
-    Set,
-    Star,
-    Union,
-    Unknown,
-    Value,
-    join,
-)
+from rulvar_lint.core.values import Const, Container, Dict, Seq, Set, Union, Unknown, Value, options_of
 
 if TYPE_CHECKING:
     from rulvar_lint.core.frame import Frame
@@ -100,29 +90,35 @@ def loop_assign(f: Frame, name: str, value: Value | None, node: ast.AST) -> None
 
 def unpack(f: Frame, targets: list[ast.expr], value: Value | None, node: ast.AST) -> None:
     """`a, b = value`."""
-    items: list[Value | None] | None = None
     element: Value | None = None
-    if isinstance(value, Seq) and value.items is not None and value.elem is None:
-        items = value.items
-        if any(isinstance(item, Star) for item in items):
-            items = None
     star = -1
     for index, target in enumerate(targets):
         if target.__class__ is ast.Starred:
             star = index
-    if items is not None and star >= 0 and len(items) >= len(targets) - 1:
-        end = len(items) - len(targets) + star + 1
-        items = [*items[:star], f.new_seq("list", items[star:end]), *items[end:]]
+    items = _given(f, value, len(targets), star)
     if value is not None:
         see_order(f, getattr(node, "value", node), value, "unpacks")
-        if items is None or len(items) != len(targets):
+        if items is None:
             element = f.m.elements(f, node, value)
-            items = None
     for index, target in enumerate(targets):
         given = items[index] if items is not None else element
         if index == star and items is None and element is not None:
             given = f.new_seq("list", None, element)
         assign(f, target, given, node)
+
+
+def _given(f: Frame, value: Value | None, count: int, star: int) -> list[Value | None] | None:
+    """What each of `count` targets gets, if that is known of all that the value may be."""
+    found: list[Value | None] | None = None
+    for option in options_of(value):
+        items = places(option)
+        if items is not None and star >= 0 and len(items) >= count - 1:
+            end = len(items) - count + star + 1
+            items = [*items[:star], f.new_seq("list", items[star:end]), *items[end:]]
+        if items is None or len(items) != count:
+            return None
+        found = items if found is None else [join(*pair) for pair in zip(found, items, strict=True)]
+    return found
 
 
 def store_item(

@@ -6,8 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rulvar_lint.core.classes import order_of_classes
 from rulvar_lint.core.inventory import FUNCTIONS, FunctionNode, Inventory
+from rulvar_lint.core.lineage import order_of_classes
 from rulvar_lint.core.nodes import LEAVES, children, statements
 from rulvar_lint.core.values import (
     Class,

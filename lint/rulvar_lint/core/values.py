@@ -319,7 +319,6 @@ class Star(Value):
 
 # Values that hold no other values.
 ATOMS: Final = frozenset({Const, Ctx, Ext, Obj, Unknown})
-MAX_OPTIONS: Final = 6
 
 
 def merge_taint(left: Taint, right: Taint) -> Taint:
@@ -329,38 +328,6 @@ def merge_taint(left: Taint, right: Taint) -> Taint:
     if right is None or right is left:
         return left
     return left | right
-
-
-def join(left: Value | None, right: Value | None) -> Value | None:
-    """A value that may be either. Unknown gives way to what is known: the analysis asks what *may*
-    happen.
-    """
-    if left is right or right is None:
-        return left
-    if left is None:
-        return right
-    if left.__class__ is right.__class__:
-        if isinstance(left, Obj) and isinstance(right, Obj):
-            if left.type == right.type:
-                return Obj(left.type, merge_taint(left.taint, right.taint), left.node)
-        elif isinstance(left, Const) and isinstance(right, Const):
-            if left.value == right.value and type(left.value) is type(right.value):
-                return left
-        elif isinstance(left, Unknown) and isinstance(right, Unknown):
-            return Unknown(merge_taint(left.taint, right.taint), left.outer or right.outer)
-        elif isinstance(left, Ext) and isinstance(right, Ext) and _name(left) == _name(right):
-            return left
-    if isinstance(left, LazyImport) or isinstance(right, LazyImport):
-        return LazyChoice((*getattr(left, "options", (left,)), *getattr(right, "options", (right,))))
-    options = list(options_of(left))
-    for option in options_of(right):
-        if option not in options:
-            options.append(option)
-    return options[0] if len(options) == 1 else Union(tuple(options[:MAX_OPTIONS]))
-
-
-def _name(value: Ext) -> tuple[object, ...]:
-    return value.path, value.receiver, value.taint
 
 
 def options_of(value: Value | None) -> tuple[Value, ...]:
@@ -385,15 +352,3 @@ def with_taint(value: Value | None, taint: Taint) -> Value | None:
     if isinstance(value, Union):
         return Union(tuple(with_taint(option, taint) or option for option in value.options))
     return value
-
-
-def element_of(value: Container) -> Value | None:
-    """Any element of a container."""
-    found = value.elem
-    if isinstance(value, Seq):
-        for item in value.items or ():
-            found = join(found, item.value if isinstance(item, Star) else item)
-    elif isinstance(value, Dict):
-        for item in value.entries.values():
-            found = join(found, item)
-    return found

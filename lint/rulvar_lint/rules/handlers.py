@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core import hints
 from rulvar_lint.core.arguments import holds_ctx
+from rulvar_lint.core.classes import find_attribute
 from rulvar_lint.core.effects import Cause
 from rulvar_lint.core.frame import HOST, STEP, Guard
 from rulvar_lint.core.nodes import own_nodes
-from rulvar_lint.core.values import Ext, Func, Obj, Seq, Star, Value, options_of
+from rulvar_lint.core.values import Ext, Func, Inst, Obj, Seq, Star, Value, options_of
 from rulvar_lint.core.words import names
 from rulvar_lint.rules.concurrency import makes_ctx_work
 
@@ -60,8 +61,19 @@ def _context(f: Frame, node: ast.AST, value: Value | None, how: str, expr: ast.e
                     f.guards.append(Guard("suppress", expr))
             elif option.type == "tenacity.Retrying":
                 f.guards.append(Guard("retry", expr))
-        elif isinstance(option, Seq) and isinstance(expr, ast.Call) and _yield_is_swallowed(f, expr):
+        elif (isinstance(option, Seq) and isinstance(expr, ast.Call) and _yield_is_swallowed(f, expr)) or (
+            isinstance(option, Inst) and _exit_swallows(option, how)
+        ):
             f.guards.append(Guard("suppress", expr))
+
+
+def _exit_swallows(manager: Inst, how: str) -> bool:
+    """Whether a context manager of the project says that it has handled whatever is raised."""
+    found = find_attribute(manager.decl, "__aexit__" if how == "async with" else "__exit__")
+    if found is None or not isinstance(found[1], Func):
+        return False
+    ends = [stmt for stmt in found[1].decl.body if isinstance(stmt, ast.Return)]
+    return bool(ends) and isinstance(ends[0].value, ast.Constant) and ends[0].value.value is True
 
 
 def _yield_is_swallowed(f: Frame, call: ast.Call) -> bool:

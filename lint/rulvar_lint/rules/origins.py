@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from rulvar_lint.core.ancestry import ancestors
 from rulvar_lint.core.nodes import walk
 
 if TYPE_CHECKING:
@@ -20,12 +21,23 @@ def is_certain(f: Frame, node: ast.AST) -> bool:
         func = func.value
     if not isinstance(func, ast.Name):
         return False
+    if _is_bound_around(f, node, func.id):
+        return False
     decl: FunctionDecl | None = f.decl
     while decl is not None:
         if func.id in _changeable(f.module, decl.node) or any(p.name == func.id for p in decl.params):
             return False
         decl = decl.parent
     return func.id not in _changeable(f.module, f.module.tree)
+
+
+def _is_bound_around(f: Frame, node: ast.AST, name: str) -> bool:
+    """Whether a comprehension around a node goes through several values of a name."""
+    found: set[str] = set()
+    for outer in ancestors(f.decl.node if f.decl is not None else f.module.tree, node):
+        for generator in getattr(outer, "generators", ()):
+            _add(found, generator.target)
+    return name in found
 
 
 def _changeable(module: Module, scope: ast.AST) -> frozenset[str]:

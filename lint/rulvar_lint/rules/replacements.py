@@ -41,8 +41,8 @@ def install(hooks: Hooks) -> None:
     hooks.on_call("builtins.input", _input)
 
 
-def _finding(f: Frame, node: ast.AST, code: str) -> Finding | None:
-    if f.mode != REGION:
+def _finding(f: Frame, node: ast.AST, args: Args, code: str) -> Finding | None:
+    if f.mode != REGION or _is_handed_on(node, args):
         return None
     found = f.m.findings.get((f.module.path, getattr(node, "lineno", 0), code))
     if found is None or found.node is not node or found.fix is not None:
@@ -50,9 +50,14 @@ def _finding(f: Frame, node: ast.AST, code: str) -> Finding | None:
     return found if code == "RLV113" or is_certain(f, node) else None
 
 
+def _is_handed_on(node: ast.AST, args: Args) -> bool:
+    """Whether a call does not call the function itself but is given it, as `map` is."""
+    return isinstance(node, ast.Call) and len(node.args) + len(node.keywords) > args.count()
+
+
 def _direct(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     code = "RLV103" if ext.path.startswith("uuid.") else "RLV101"
-    finding, name = _finding(f, node, code), f.ctx_name()
+    finding, name = _finding(f, node, args, code), f.ctx_name()
     if finding is None or name is None or args.count():
         return
     safety, template = DIRECT[ext.path]
@@ -77,7 +82,7 @@ def _member(f: Frame, node: ast.AST) -> ast.Attribute | None:
 
 
 def _now(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
-    finding, name = _finding(f, node, "RLV101"), f.ctx_name()
+    finding, name = _finding(f, node, args, "RLV101"), f.ctx_name()
     if finding is None or name is None or args.count() > 1:
         return
     tz = args.get(0, "tz")
@@ -94,7 +99,7 @@ def _now(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
 
 
 def _random(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
-    finding, name = _finding(f, node, "RLV102"), f.ctx_name()
+    finding, name = _finding(f, node, args, "RLV102"), f.ctx_name()
     if finding is not None and name is not None and not args.count():
         quote = _quote(f, node) if finding.in_text else '"'
         text = f"{name}.random({quote}{_target(f, node) or 'draw'}{quote})"
@@ -119,17 +124,17 @@ def _target(f: Frame, node: ast.AST) -> str:
 
 def _print(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
-        _log(f, node, "info", node.args[0], [])
+        _log(f, node, args, "info", node.args[0], [])
 
 
 def _logging(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
     if isinstance(node, ast.Call) and node.args and not node.keywords:
         level = _LEVELS[ext.path.rpartition(".")[2]]
-        _log(f, node, level, node.args[0], node.args[1:])
+        _log(f, node, args, level, node.args[0], node.args[1:])
 
 
-def _log(f: Frame, node: ast.Call, level: str, message: ast.expr, rest: list[ast.expr]) -> None:
-    finding = _finding(f, node, "RLV113")
+def _log(f: Frame, node: ast.Call, args: Args, level: str, message: ast.expr, rest: list[ast.expr]) -> None:
+    finding = _finding(f, node, args, "RLV113")
     name = f.ctx_name() if finding is not None else None
     if finding is None or name is None:
         return
@@ -147,7 +152,7 @@ def _log(f: Frame, node: ast.Call, level: str, message: ast.expr, rest: list[ast
 
 
 def _input(f: Frame, node: ast.AST, ext: Ext, args: Args) -> None:
-    finding, name = _finding(f, node, "RLV112"), f.ctx_name()
+    finding, name = _finding(f, node, args, "RLV112"), f.ctx_name()
     if finding is not None and name is not None and f.decl is not None and f.decl.is_async:
         text = f'await {name}.await_external("answer")'
         finding.fix = ("manual", "Suspend until a person answers", [(node, text)], "replace")

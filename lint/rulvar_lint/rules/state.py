@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from rulvar_lint.core import hints, usage
 from rulvar_lint.core.ancestry import ancestors
-from rulvar_lint.core.classes import external_bases, fields_of, is_data_class
+from rulvar_lint.core.classes import fields_of, is_data_class
 from rulvar_lint.core.decls import Field
 from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import HOST, PLAIN, REGION, STEP
 from rulvar_lint.core.lasting import changed_inside
+from rulvar_lint.core.lineage import external_bases
 from rulvar_lint.core.values import (
     Class,
     Container,

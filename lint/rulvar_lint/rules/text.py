@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from rulvar_lint.core.classes import external_bases, find_attribute, has_unknown_base, is_data_class
+from rulvar_lint.core.classes import find_attribute, is_data_class
 from rulvar_lint.core.effects import Cause, in_order
 from rulvar_lint.core.frame import PLAIN, REGION
+from rulvar_lint.core.lineage import external_bases, has_unknown_base
 from rulvar_lint.core.values import (
     Bound,
     Const,

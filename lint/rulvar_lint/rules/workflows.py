@@ -18,6 +18,7 @@ from rulvar_lint.core.values import (
     Container,
     Coro,
     Func,
+    Inst,
     Partial,
     Seq,
     Star,
@@ -61,6 +62,8 @@ def late_functions(value: Value | None, depth: int = 0, seen: set[Value] | None 
         inner = [*(value.items or ()), value.elem]
     elif isinstance(value, Container):
         inner = [*getattr(value, "entries", {}).values(), value.elem]
+    elif isinstance(value, Inst):
+        inner = list(value.attrs.values())
     elif isinstance(value, Coro):
         inner = list(value.held)
     elif isinstance(value, Union):
@@ -225,7 +228,7 @@ def _signature(f: Frame) -> None:
         what = f"the workflow `{decl.name}` is not `async def`"
     elif decl.generator():
         what = f"the workflow `{decl.name}` is an async generator"
-    else:
+    elif "partial" not in decl.flags:  # which parameters are left is for the type checker
         skip = 1 if decl.cls is not None and "staticmethod" not in decl.flags else 0
         positional = [param for param in decl.params if param.kind == "pos"][skip:]
         required = [param for param in positional if param.default is None]

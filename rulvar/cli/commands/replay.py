@@ -7,7 +7,6 @@ differs from the journal. RUN is a run of the store, or a file: a journal (.json
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rulvar.cli.arguments import add_args, add_config, add_json, add_store, run_args
@@ -17,11 +16,11 @@ from rulvar.cli.journals import Settle, last_settle
 from rulvar.cli.kept_args import recall_args
 from rulvar.cli.replaying import ReplayReport, replayed
 from rulvar.cli.reports import Recording
-from rulvar.cli.sources import is_file, read_source
+from rulvar.cli.sources import is_file
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
 from rulvar.kernel.keys import hash_output
-from rulvar.testing.recorded_run import transcripts_beside
+from rulvar.testing.recorded_run import run_of_file, transcripts_beside
 
 if TYPE_CHECKING:
     from rulvar.engine.engine import Engine
@@ -78,7 +77,7 @@ async def _place_run(name: str, engine: Engine) -> str:
     """Return the run's id; a run in a file is put into the engine's store first."""
     if not is_file(name):
         return name
-    source = await read_source(Path(name))
+    source = run_of_file(name)
     await source.put_into(engine.store, engine.transcripts)
     return source.run_id
 

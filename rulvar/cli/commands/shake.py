@@ -18,10 +18,11 @@ from rulvar.cli.catalogue import journal_of, list_runs
 from rulvar.cli.driving import run_async
 from rulvar.cli.exits import FAILED, OK, USAGE
 from rulvar.cli.kept_args import recall_args
-from rulvar.cli.sources import is_file, read_source
+from rulvar.cli.sources import is_file
 from rulvar.cli.terminal import Terminal
 from rulvar.cli.workspace import Workspace
 from rulvar.errors import ConfigError
+from rulvar.testing.recorded_run import run_of_file
 from rulvar.testing.shake.entrances import DEFAULT_ROUNDS, check_rounds, shake_journal, shake_tests
 from rulvar.testing.shake.report import ShakeReport
 from rulvar.testing.shake.rounds import Round
@@ -93,7 +94,7 @@ async def _shake_run(options: argparse.Namespace, terminal: Terminal) -> int:
     with terminal.quiet_stdout():
         async with workspace.engine(writes=False, in_memory=in_file) as engine:
             if in_file:
-                run = await read_source(Path(source))
+                run = run_of_file(source)
                 await run.put_into(engine.store, engine.transcripts)
                 source = run.run_id
             elif source is None:

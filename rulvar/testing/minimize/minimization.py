@@ -82,7 +82,7 @@ async def minimize_run(
     run = await recorded_run(journal)
     given = kept_args(run) if args is None else args
     async with replay_engine(profiles=profiles, routing=routing, adapters=adapters, **options) as engine:
-        return minimize_with(engine, wf, run, given, redact=redact, blank=blank)
+        return minimize_with(engine, engine.workflow_of(wf), run, given, redact=redact, blank=blank)
 
 
 def minimize_with(

@@ -166,6 +166,19 @@ def test_a_journal_of_another_version_is_refused(recorded: Rulvar, project: Path
     assert "hashVersion 3" in done.err
 
 
+def test_a_damaged_journal_file_is_refused_by_its_line(recorded: Rulvar, project: Path) -> None:
+    path = project / ".rulvar" / "r1.jsonl"
+    first, second, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([second, first, *rest]))
+    for verb in (
+        ["replay", "./.rulvar/r1.jsonl", "asks.py:asks"],
+        ["shake", "asks.py:asks", "--run", "./.rulvar/r1.jsonl"],
+    ):
+        done = recorded(*verb)
+        assert done.code == 2
+        assert "r1.jsonl, line 2 has seq 0" in done.err
+
+
 def recorded_and_now(done: Any) -> list[str]:
     return [line.strip() for line in done.out.splitlines() if line.strip().startswith(("recorded", "now"))]
 

@@ -66,6 +66,16 @@ def test_a_workflow_is_shaken_on_its_latest_run(shaky: Path, rulvar: Any) -> Non
     assert quiet.out == "shaken: 1 run with 1 call in 2 rounds: nothing moved\n"
 
 
+def test_a_run_that_made_no_call_is_judged_by_its_result(shaky: Path, rulvar: Any) -> None:
+    (shaky / "idle.py").write_text(
+        "import os\nfrom rulvar import workflow\n@workflow\nasync def idle(ctx, args):\n    return os.environ.get('REGION', 'eu')\n"
+    )
+    assert rulvar("run", "idle:idle", "--run-id", "idle").code == 0
+    moved = rulvar("shake", "idle:idle", "--rounds", "1")
+    assert moved.code == 1, moved.err
+    assert "the end: another result, although every call is the same" in moved.out
+
+
 def test_a_run_can_be_named_or_be_a_file_and_json_has_it_all(shaky: Path, rulvar: Any) -> None:
     assert rulvar("export", "restless").code == 0
     done = rulvar("shake", "flows:restless", "--run", "restless.run.json", "--rounds", "1", "--json")

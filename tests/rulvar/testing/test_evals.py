@@ -190,21 +190,36 @@ async def test_a_report_is_json_without_the_answers() -> None:
         (CASES, {"threshold": 1.5}, "threshold"),
         (CASES, {"pass_rate": -1}, "pass_rate"),
         (CASES, {"concurrency": 0}, "concurrency"),
+        (CASES[0], {}, "cases"),
+        (["refund"], {}, "cases"),
+        (CASES, {"judge": 5}, "judge"),
+        (CASES, {"target": 5}, "target"),
+        (CASES, {"engine": 5}, "engine"),
     ],
 )
 async def test_wrong_options_are_named(cases: Any, options: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        await evaluate(desk, cases, engine=engine(), **options)
+        await evaluate(**{"target": desk, "cases": cases, "engine": engine(), **options})
     assert caught.value.data == {"field": field}
 
 
 @pytest.mark.parametrize(
     ("options", "field"),
-    [({}, "rubric"), ({"rubric": "one"}, "rubric"), ({"rubric": ["x"], "status": "blocked"}, "status")],
+    [
+        ({}, "rubric"),
+        ({"rubric": "one"}, "rubric"),
+        ({"rubric": [5]}, "rubric"),
+        ({"rubric": ["x"], "status": "blocked"}, "status"),
+        ({"status": "good"}, "status"),
+        ({"status": "running"}, "status"),
+        ({"checks": [5]}, "checks"),
+        ({"checks": len}, "checks"),
+        ({"name": ""}, "name"),
+    ],
 )
 def test_a_case_that_cannot_be_judged_is_refused(options: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        EvalCase("c", None, **options)
+        EvalCase(**{"name": "c", **options})
     assert caught.value.data == {"field": field}
 
 

@@ -195,6 +195,31 @@ async def test_a_wire_error_ends_the_stream(kit: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("code", 5),
+        ("message", 5),
+        ("message", b"x"),
+        ("retryable", "yes"),
+        ("retryable", 1),
+        ("data", [1]),
+        ("data", "x"),
+    ],
+)
+def test_a_field_of_a_wire_error_that_is_of_the_wrong_type_is_named(field: str, value: Any) -> None:
+    wrong: dict[str, Any] = {"code": "x", "message": "m", "retryable": False, field: value}
+    for write in (
+        lambda: fake_wire_error(**wrong),
+        lambda: fake_wire_error(wrong),
+        lambda: fake_wire_error(WireError(**wrong)),
+    ):
+        with pytest.raises(ConfigError, match=f"fake_wire_error: .*{field}"):
+            write()
+    with pytest.raises(ConfigError, match="got int"):
+        fake_wire_error(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     ("reply", "args", "tokens"),
     [('{"a": 1}', {"a": 1}, 2), ("plain", {"text": "plain"}, 2), ({"a": 1}, {"a": 1}, 2)],
 )
@@ -219,6 +244,12 @@ async def test_a_sequence_is_used_up(kit: Any) -> None:
     assert text_of(await kit.drain(fake.stream(kit.ask()))) == '{"n":2}'
     with pytest.raises(FakeResponderError, match="2 replies"):
         await kit.drain(fake.stream(kit.ask()))
+
+
+@pytest.mark.parametrize("replies", ["one text", {"verdict": "pass"}, 5, []])
+def test_a_sequence_is_made_of_a_list_of_replies(replies: Any) -> None:
+    with pytest.raises(ConfigError, match="repl"):
+        FakeAdapter.sequence(replies)
 
 
 async def test_a_call_aborted_on_arrival_is_neither_served_nor_noted(kit: Any) -> None:
@@ -263,7 +294,8 @@ def test_capabilities_can_be_overridden(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "named"), [({"nope": 1}, "nope"), ({"contextWindow": "big"}, "contextWindow")]
+    ("overrides", "named"),
+    [({"nope": 1}, "nope"), ({"contextWindow": "big"}, "contextWindow"), ([1], "got list")],
 )
 def test_a_wrong_override_is_named(overrides: Any, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
@@ -271,11 +303,45 @@ def test_a_wrong_override_is_named(overrides: Any, named: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "agents", [{"x": None}, {"x": str}, {1: "x"}, ["x"], {"x": []}, {"x": lambda a, b: 1}]
+    "agents", [{"x": None}, {"x": str}, {1: "x"}, ["x"], {"x": []}, {"x": lambda a, b: 1}, {"x": object()}]
 )
 def test_what_can_never_answer_is_refused(agents: Any) -> None:
     with pytest.raises(ConfigError, match=r"agents"):
         FakeAdapter(agents=agents)
+
+
+NO_JSON = [
+    ({"a": float("nan")}, ".a"),
+    ({"a": [0, float("inf")]}, ".a[1]"),
+    ({"a": {1}}, ".a"),
+    ({"a": {"b": b"x"}}, ".a.b"),
+    ({"a": {5: 1}}, ".a"),
+]
+
+
+@pytest.mark.parametrize(("value", "place"), NO_JSON)
+async def test_what_json_cannot_hold_is_refused_where_it_is_written(value: Any, place: str, kit: Any) -> None:
+    marker = {"name": "t", "args": value}
+    with pytest.raises(
+        ConfigError, match=re.escape(f"args of 't' is no JSON, which is all that a model can send: ${place} ")
+    ):
+        fake_tool_calls(marker)
+    with pytest.raises(ConfigError, match=rf'agents\["x"\] is no JSON.*\${re.escape(place)} '):
+        FakeAdapter(agents={"x": value})
+    with pytest.raises(ConfigError, match=rf'agents\["x"\]\[1\] is no JSON.*\${re.escape(place)} '):
+        FakeAdapter(agents={"x": ["fine", value]})
+    with pytest.raises(ConfigError, match=rf"data is no JSON.*\${re.escape(place)} "):
+        fake_wire_error(code="x", data=value)
+
+
+@pytest.mark.parametrize(("value", "place"), NO_JSON)
+async def test_a_function_that_returns_what_json_cannot_hold_is_a_terminal_error(
+    value: Any, place: str, kit: Any
+) -> None:
+    for responder in (lambda call: value, [lambda call: value]):
+        [event] = await kit.drain(FakeAdapter(agents={"*": responder}).stream(kit.ask()))
+        assert f"answer{place} " in event.error.message
+        assert event.error.data == {"kind": "terminal"}
 
 
 async def test_requests_may_be_plain_json_objects(kit: Any) -> None:

@@ -19,6 +19,7 @@ from rulvar import (
     InMemoryStore,
     JsonlFileStore,
     MachineCtx,
+    Preview,
     StateMachine,
     define_workflow,
     tool,
@@ -26,7 +27,13 @@ from rulvar import (
     workflow,
 )
 from rulvar.contracts.ports.observer import OrphanRecord, RunRecord
-from rulvar.errors import ConfigError, JournalMissError, JournalOrderViolation, RulvarError
+from rulvar.errors import (
+    ConfigError,
+    JournalCompatibilityError,
+    JournalMissError,
+    JournalOrderViolation,
+    RulvarError,
+)
 from rulvar.stores.bundle import KEPT_ARGS, Bundle, encode_bundle
 from rulvar.testing import FakeAdapter, create_test_engine, minimize_run, replay_run
 from rulvar.testing.collector import RunCollector
@@ -140,6 +147,34 @@ async def test_damage_is_refused_with_file_and_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "error", "said"),
+    [
+        (b"5", JournalCompatibilityError, r"kind is missing"),
+        (b"null", JournalCompatibilityError, r"kind is missing"),
+        (b'{"seq":1}', JournalCompatibilityError, r"kind is missing"),
+        (b'{"hashVersion":9,"seq":1,"kind":"step"}', JournalCompatibilityError, r"hashVersion 9"),
+        (
+            b'{"hashVersion":2,"seq":0,"kind":"note"}',
+            JournalOrderViolation,
+            r"seq 0, which does not come after 0",
+        ),
+        (b'{"hashVersion":2,"seq":1,"kind":"abandon"}', JournalOrderViolation, r"points at no entry"),
+    ],
+)
+async def test_an_entry_that_cannot_be_replayed_is_refused_with_file_and_line_or_run_and_entry(
+    tmp_path: Path, line: bytes, error: type[Exception], said: str
+) -> None:
+    await recorded(tmp_path)
+    path = tmp_path / "runs" / "r1.jsonl"
+    first, _, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([first, b"\n", line + b"\n", *rest]))
+    with pytest.raises(error, match=rf"r1\.jsonl, line 3\b.*{said}"):
+        await replay_run(told, {"topic": "cats"}, journal=path)
+    with pytest.raises(error, match=rf"run 'r1': entry 2 of the journal\b.*{said}"):
+        await replay_run(told, {"topic": "cats"}, journal=(JsonlFileStore(tmp_path / "runs"), "r1"))
+
+
+@pytest.mark.parametrize(
     ("content", "named"),
     [
         (b"", "not an exported run"),
@@ -150,7 +185,6 @@ async def test_damage_is_refused_with_file_and_line(tmp_path: Path) -> None:
         (b'{"kind":"rulvar-run","v":1,"runId":"../x"}', "runId"),
         (b'{"kind":"rulvar-run","v":1,"runId":"r","meta":[],"entries":[]}', "meta"),
         (b'{"kind":"rulvar-run","v":1,"runId":"r","meta":{},"entries":[1]}', r"entries\[0\]"),
-        (b'{"kind":"rulvar-run","v":1,"runId":"r","meta":{},"entries":[]}', "no entries"),
     ],
 )
 async def test_a_file_that_is_no_run_is_refused_by_field(tmp_path: Path, content: bytes, named: str) -> None:
@@ -166,7 +200,6 @@ async def test_a_file_that_is_no_run_is_refused_by_field(tmp_path: Path, content
         ("nowhere.jsonl", "No such file"),
         ("a\0b.jsonl", "null byte"),
         ("", "directory"),
-        ([], "no entries"),
         (b"bytes", "bytes"),
         (None, "NoneType"),
         (7, "int"),
@@ -182,9 +215,33 @@ async def test_what_is_no_journal_is_refused(
         await replay_run(told, journal=journal)
 
 
+@workflow(name="idle")
+async def idle(ctx: Ctx, args: Any) -> Any:
+    return args
+
+
+async def test_a_run_that_made_no_call_is_replayed_in_every_form(tmp_path: Path) -> None:
+    for store in (InMemoryStore(), JsonlFileStore(tmp_path / "runs")):
+        async with Engine(journal=store) as engine:
+            assert (await engine.run(idle, {"a": 1}, run_id="r1").result()).value == {"a": 1}
+        assert await store.load("r1") == []
+        bundle = Bundle("r1", await store.load_meta("r1") or {}, [])
+        path = tmp_path / "r1.run.json"
+        path.write_bytes(encode_bundle(bundle, "0"))
+        for journal in ([], (store, "r1"), bundle, path):
+            replayed = await replay_run(idle, {"a": 1}, journal=journal)
+            assert (replayed.outcome.value, replayed.preview) == ({"a": 1}, Preview())
+            with pytest.raises(JournalMissError):
+                await replay_run(asking(), {"a": 1}, journal=journal)
+        with pytest.raises(ConfigError, match="args are not those"):
+            await replay_run(idle, {"a": 2}, journal=(store, "r1"))
+        small = await minimize_run(idle, {"a": 1}, journal=(store, "r1"))
+        assert (small.status, len(small.run.entries)) == ("ok", 0)
+
+
 async def test_an_unknown_run_and_an_unknown_mode_are_refused(tmp_path: Path) -> None:
     store = await recorded(tmp_path)
-    with pytest.raises(ConfigError, match="no entries of run 'r2'"):
+    with pytest.raises(ConfigError, match="no run 'r2'"):
         await replay_run(told, journal=(store, "r2"))
     with pytest.raises(ConfigError, match="mode"):
         await replay_run(told, journal=(store, "r1"), mode="lenient")

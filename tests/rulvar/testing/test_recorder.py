@@ -167,6 +167,25 @@ async def test_a_usage_that_breaks_the_rules_leaves_no_row(kit: Any, tape: Path)
     assert "events[0].usage" in adapters.left_out[0].reason
 
 
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (ToolCallEnd(id="1", args={"a": float("nan")}), "events[0].args.a is nan"),
+        (ToolCallEnd(id="1", args={"a": object()}), "events[0]: ToolCallEnd has no JSON form"),
+        ("no event", "events[0]: str has no JSON form"),
+    ],
+)
+async def test_what_has_no_json_form_leaves_no_row_and_reaches_the_caller(
+    kit: Any, tape: Path, event: Any, reason: str
+) -> None:
+    adapters = record(adapters=[kit.Adapter([[event, *kit.answer()], kit.answer()])], cassette=tape)
+    assert await kit.drain(adapters[0].stream(kit.ask())) == [event, *kit.answer()]
+    await kit.drain(adapters[0].stream(kit.ask()))
+    assert occurrences(tape) == [1]
+    [left] = adapters.left_out
+    assert (left.occurrence, left.reason[: len(reason)]) == (0, reason)
+
+
 async def test_an_appending_session_continues_the_numbering(kit: Any, tape: Path) -> None:
     async def session(count: int) -> None:
         adapter = record(adapters=[kit.Adapter([kit.answer()] * count)], cassette=tape)[0]

@@ -9,7 +9,7 @@ import pytest
 
 from rulvar import Agent, Engine
 from rulvar.errors import ConfigError
-from rulvar.testing import fake_tool_calls, final, scripted_model
+from rulvar.testing import fake_tool_calls, final, scripted_model, tool_calls
 
 REPLY = {"type": "object", "properties": {"reply": {"type": "string"}}, "required": ["reply"]}
 
@@ -31,6 +31,29 @@ def test_steps_are_a_list(steps: Any) -> None:
 def test_what_was_meant_as_an_answer_and_is_none_is_refused_where_it_is_written(step: Any, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         scripted_model([final("x"), step])
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (final({"a": {1}}), r"steps\[1\].output is no JSON.*\$\.a is of type set"),
+        ({"a": float("nan")}, r"steps\[1\] is no JSON.*\$\.a is nan"),
+        (object(), r"steps\[1\] is no JSON.*\$ is of type object"),
+        (
+            tool_calls({"tool_id": "t", "input": {"a": [b"x"]}}),
+            r"calls\[0\].input is no JSON.*\$\.a\[0\] is of type bytes",
+        ),
+    ],
+)
+async def test_a_step_that_json_cannot_hold_is_refused_where_it_is_written(step: Any, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        scripted_model([final("x"), step])
+    agent = Agent(id="a", model=scripted_model([lambda request: step]))
+    async with Engine(grants={"model:scripted"}) as engine:
+        outcome = await engine.run(agent, "x").outcome
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.code) == ("error", "model_failed")
+    assert "is no JSON" in outcome.error.message
 
 
 def test_a_json_value_may_have_a_type_of_its_own() -> None:

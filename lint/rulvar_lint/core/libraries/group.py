@@ -13,7 +13,7 @@ class Group(NamedTuple):
         does: what a call does, to follow the name in a message.
         paths: names, separated by white space; a trailing `.*` stands for every name below.
         when: condition on the arguments: "" (always), "no-args", "few-args" (fewer than two),
-            "unseeded", "positive", "now" (the text "now" or "today"), "no-tz".
+            "unseeded", "positive", "now" (the text "now" or "today"), "no-buffer" (not written into memory), "no-tz".
         severity: "" for the rule's own.
         pure: names below a `.*` that do nothing of the kind.
     """

@@ -203,10 +203,11 @@ CALLS: Final = (
         sys.breakpointhook sys.stdin.read sys.stdin.readline sys.stdin.readlines
         sys.stdin.buffer.read code.interact""",
     ),
+    Group("RLV113", "is repeated on every replay", "builtins.print pprint.pprint pprint.pp", "no-buffer"),
     Group(
         "RLV113",
         "is repeated on every replay",
-        """builtins.print pprint.pprint pprint.pp sys.stdout.write sys.stderr.write
+        """sys.stdout.write sys.stderr.write
         sys.stdout.writelines sys.stderr.writelines sys.__stdout__.write sys.__stderr__.write
         logging.debug logging.info logging.warning logging.warn logging.error logging.critical
         logging.exception logging.log traceback.print_exc traceback.print_exception
