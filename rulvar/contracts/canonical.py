@@ -316,8 +316,7 @@ def _number(value: float, path: str, lenient: bool) -> str:
     if number - number != 0:
         if lenient:
             return "null"
-        said = f"is {number}" if isinstance(value, float) else "is an integer beyond 1.8e308"
-        raise _refused(path, f"{said}; JSON numbers are finite")
+        raise _refused(path, f"is {number}; JSON numbers are finite")
     return format_number(number)
 
 

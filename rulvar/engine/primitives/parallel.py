@@ -20,6 +20,7 @@ from rulvar.errors import (
     BudgetExhaustedError,
     ConfigError,
     ControlFlow,
+    NotAwaitableError,
     RunSuspended,
 )
 from rulvar.kernel.scope import parallel_scopes
@@ -239,11 +240,22 @@ def listed(run: Run, items: Iterable[Any]) -> list[Any]:
 
 def begun(run: Run, function: Callable[..., Awaitable[Any]], *args: Any) -> Awaitable[Any]:
     """Call a function of the workflow and return what to await; the determinism guard sees both, where it is on."""
-    return function(*args) if run.watch is None else run.watch.inside(_called(function, *args))
+    return _made(function, *args) if run.watch is None else run.watch.inside(_called(function, *args))
 
 
 async def _called(function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-    return await function(*args)
+    return await _made(function, *args)
+
+
+def _made(function: Callable[..., Awaitable[Any]], *args: Any) -> Awaitable[Any]:
+    made = function(*args)
+    if not hasattr(made, "__await__") and not inspect.isawaitable(made):
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        raise NotAwaitableError(
+            f"{name} returned {type(made).__name__}, and what it returns is awaited: make it an async function, "
+            "or return what ctx.step(...) does"
+        )
+    return made
 
 
 def _begin(run: Run, thunk: Thunk) -> Awaitable[Any]:

@@ -58,3 +58,43 @@ async def test_an_outcome_gives_its_value_in_one_word_or_says_why_there_is_none(
     outcome = await make_bench().run(waiting)
     with pytest.raises(RunFailedError, match="ended suspended; waits for approve"):
         outcome.unwrap()
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+async def raise_mute(*args: Any) -> Any:
+    raise Mute
+
+
+@workflow(name="mute")
+async def mute(ctx: Ctx, args: Any) -> Any:
+    if args == "parallel":
+        return await ctx.parallel([raise_mute], settle=True)
+    if args == "pipeline":
+        return await ctx.pipeline([1], raise_mute)
+    if args == "step":
+        return await ctx.step("s", raise_mute)
+    raise Mute
+
+
+@pytest.mark.parametrize("where", ["body", "step", "parallel", "pipeline"])
+async def test_an_exception_that_cannot_tell_its_text_fails_the_run_as_any_other(
+    make_bench: Any, where: str
+) -> None:
+    outcome = await make_bench().run(mute, where)
+    [error] = [
+        each for each in (outcome.error, *(item.error for item in outcome.dropped)) if each is not None
+    ]
+    assert error.message == "Mute (its text cannot be told)"
+    assert outcome.raised is None or outcome.raised.type == "Mute"
+
+
+async def test_an_exception_without_a_text_is_told_by_its_name(bench: Any) -> None:
+    @workflow(name="late")
+    async def late(ctx: Ctx, args: Any) -> Any:
+        raise TimeoutError
+
+    assert (await bench.run(late)).error.message == "TimeoutError"
