@@ -11,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from rulvar.cli.exits import BROKEN_PIPE, INTERRUPTED, OK, USAGE
+from rulvar.cli.exits import BROKEN_PIPE, FAILED, INTERRUPTED, OK, USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,10 +102,27 @@ def _dispatch(words: list[str]) -> int:
         return INTERRUPTED
     except (BrokenPipeError, OutputLostError):
         raise
+    except SystemExit as left:
+        return _tell_exit(left, terminal)
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
         return _complain(error, terminal)
+
+
+def _tell_exit(left: SystemExit, terminal: Terminal) -> int:
+    """Say that a workflow ended the process: its exit code would be taken for one of this command's."""
+    trace = left.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    message = (
+        f"the workflow's code ended the process{where} (SystemExit: {left}); raise an exception there instead"
+    )
+    terminal.say("rulvar: ", ("error: ", "red"), message)
+    if terminal.json_output:
+        terminal.document({"error": {"code": "exited", "message": message}})
+    return FAILED
 
 
 def _complain(error: Exception, terminal: Terminal) -> int:

@@ -182,7 +182,11 @@ def _facts(meta: RunMeta, entries: list[JournalEntry]) -> list[tuple[str, str]]:
         ("segments", meta.get("segments")),
         ("budget", None if meta.get("budgetUsd") is None else f"${meta['budgetUsd']}"),
         ("entries", len(entries)),
-        ("settled", settles or "not yet"),
+        (
+            "settled",
+            settles
+            or ("not yet" if entries or meta.get("status") in (None, "running") else "nothing was journaled"),
+        ),
         ("broke off", _broken_off(meta)),
     ]
     return [(label, str(value)) for label, value in facts if value not in (None, "")]

@@ -98,3 +98,14 @@ async def test_an_exception_without_a_text_is_told_by_its_name(bench: Any) -> No
         raise TimeoutError
 
     assert (await bench.run(late)).error.message == "TimeoutError"
+
+
+async def test_a_group_of_exceptions_is_told_with_what_is_in_it(bench: Any) -> None:
+    @workflow(name="group")
+    async def group(ctx: Ctx, args: Any) -> Any:
+        raise ExceptionGroup(
+            "both", [ValueError("a"), ExceptionGroup("inner", [KeyError("b"), TimeoutError()])]
+        )
+
+    told = (await bench.run(group)).error.message
+    assert told == "both (2 sub-exceptions): ValueError: a; KeyError: 'b'; TimeoutError: TimeoutError"
