@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable
+from enum import Enum
 from hashlib import sha256
 from typing import Any
 
@@ -361,17 +362,16 @@ def _unfit(value: Any) -> str:
     hint = _HINTS.get(kind.__name__, "pass None, bool, int, float, str, list or dict")
     if isinstance(value, Awaitable):
         hint = "write await before the call that makes it"
+    elif isinstance(value, Enum):
+        hint = "pass its value"
     return f"is of type {kind.__module__}.{kind.__qualname__}; {hint}".replace("builtins.", "")
 
 
 _HINTS = {
-    "set": "a set has no order: pass sorted(...)",
-    "frozenset": "a set has no order: pass sorted(...)",
-    "datetime": "pass its isoformat()",
-    "date": "pass its isoformat()",
+    **dict.fromkeys(("set", "frozenset"), "a set has no order: pass sorted(...)"),
+    **dict.fromkeys(("datetime", "date", "time"), "pass its isoformat()"),
+    **dict.fromkeys(("Decimal", "UUID", "PosixPath", "WindowsPath"), "pass str(...)"),
     "bytes": "pass text, for instance base64",
-    "Decimal": "pass str(...)",
-    "UUID": "pass str(...)",
 }
 
 

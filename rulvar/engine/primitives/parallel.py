@@ -26,9 +26,18 @@ from rulvar.errors import (
 from rulvar.kernel.scope import parallel_scopes
 from rulvar.runtime.agent import AgentResult
 
-__all__ = ["begun", "listed", "run_branches", "run_parallel", "settled"]
+__all__ = ["Returned", "begun", "listed", "run_branches", "run_parallel", "settled"]
 
 Thunk = Callable[[], Awaitable[Any]] | Awaitable[Any]
+
+
+class Returned:
+    """An exception that a branch returned, and did not end with: a value as any other."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: BaseException) -> None:
+        self.value = value
 
 
 async def run_parallel(run: Run, tasks: Iterable[Thunk], *, settle: bool, abort_siblings: bool) -> list[Any]:
@@ -46,7 +55,7 @@ async def run_parallel(run: Run, tasks: Iterable[Thunk], *, settle: bool, abort_
     raise_exhausted(results)
     if not settle:
         _raise_first(results)
-        return results
+        return [end.value if type(end) is Returned else end for end in results]
     ends = [settled(result) for result in results]
     for scope, end, result in zip(scopes, ends, results, strict=True):
         if end.status == "error" and end.error is not None:
@@ -67,6 +76,8 @@ async def run_branches(
     ended: list[int] | None = None,
 ) -> list[Any]:
     """Run one branch per scope, wait for all of them, and return what each ended with: a value or an exception.
+
+    An exception that is a value is told as ``Returned``.
 
     Args:
         begin: makes of a thunk what its branch awaits, in that branch.
@@ -156,7 +167,8 @@ class _Group:
         """Run a branch and note its value, or the exception it ended with."""
         CURRENT_PLACE.set(here)
         try:
-            self._end(number, await self._begin(self._thunks[number]))
+            made = await self._begin(self._thunks[number])
+            self._end(number, Returned(made) if isinstance(made, BaseException) else made)
         except (KeyboardInterrupt, SystemExit) as left:
             self._end(number, left)
             raise
@@ -224,7 +236,7 @@ def settled(result: Any) -> Settled:
         return Settled(status="cancelled", error=error)
     if isinstance(result, BaseException):
         return Settled(status="error", error=WireError.from_wire(wire_error(result)))
-    return Settled(status="ok", value=result)
+    return Settled(status="ok", value=result.value if type(result) is Returned else result)
 
 
 def entry_ref(result: Any) -> int | None:

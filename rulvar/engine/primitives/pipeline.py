@@ -12,6 +12,7 @@ from rulvar.contracts.outcome import Dropped
 from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Place
 from rulvar.engine.primitives.parallel import (
+    Returned,
     begun,
     entry_ref,
     listed,
@@ -84,7 +85,7 @@ async def run_pipeline(run: Run, items: Iterable[Any], stages: tuple[Stage, ...]
     dropped: list[Dropped] = []
     for end in ends:
         if not isinstance(end, BaseException):
-            results.append(end)
+            results.append(end.value if type(end) is Returned else end)
             continue
         scope, error = (end.scope, end.error) if isinstance(end, _ItemFailed) else (place.scope, end)
         wire = settled(error).error or WireError.from_wire(wire_error(error))  # a limit has none of its own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -174,3 +175,17 @@ async def test_the_ctx_of_a_run_that_is_over_is_of_no_use_in_another_one() -> No
     outcome = await engine.run(wf, run_id="second").result()
     assert outcome.error is not None
     assert "ctx of run 'first', which is over, was called in run 'second'" in outcome.error.message
+
+
+async def test_a_branch_may_return_an_exception() -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        async def look(item: int) -> Exception:
+            await ctx.step(f"look at {item}", lambda: item)
+            return ValueError(item)
+
+        plain = await ctx.parallel([partial(look, 1)])
+        [settled] = await ctx.parallel([partial(look, 2)], settle=True)
+        piped = await ctx.pipeline([3], look)
+        return [str(error) for error in (*plain, settled.value, *piped)]
+
+    assert (await run(body)).unwrap() == ["1", "2", "3"]

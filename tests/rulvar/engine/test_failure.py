@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -109,3 +110,19 @@ async def test_a_group_of_exceptions_is_told_with_what_is_in_it(bench: Any) -> N
 
     told = (await bench.run(group)).error.message
     assert told == "both (2 sub-exceptions): ValueError: a; KeyError: 'b'; TimeoutError: TimeoutError"
+
+
+async def test_a_body_that_raises_before_it_can_be_awaited_fails_its_run(bench: Any) -> None:
+    def checked(body: Any) -> Any:
+        @functools.wraps(body)
+        def check(ctx: Ctx, args: Any) -> Any:
+            raise PermissionError("not for you")
+
+        return check
+
+    @checked
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return None
+
+    outcome = await bench.run(body)
+    assert outcome.error is not None and outcome.error.message == "not for you"
