@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from rulvar.cli.exits import BROKEN_PIPE, FAILED, INTERRUPTED, OK, USAGE
@@ -36,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             code = _dispatch(words)
         sys.stdout.flush()
+        if code == INTERRUPTED and arguments is None:
+            _leave_threads_behind()
         return code
     except BrokenPipeError:
         # whoever read has seen enough; nothing more can be said, not even while Python ends
@@ -77,6 +80,14 @@ def _open_closed_streams() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
         setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def _leave_threads_behind() -> None:
+    """End the process where threads of steps and tools are at work: Python would wait for them, whatever they wait for."""
+    if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+        os._exit(INTERRUPTED)
 
 
 def _discard(number: int) -> None:
