@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, TypedDict, assert_type
 
 from pydantic import BaseModel
@@ -24,7 +25,15 @@ from rulvar import (
     tool,
     workflow,
 )
-from rulvar.testing import ScriptedModel, create_test_engine, scripted_model
+from rulvar.testing import (
+    FakeCall,
+    PytestCassette,
+    PytestToolRecording,
+    ScriptedModel,
+    TestEngine,
+    create_test_engine,
+    scripted_model,
+)
 
 
 class Verdict(BaseModel):
@@ -154,6 +163,17 @@ async def check_agent_values() -> None:
     untyped = Agent(id="judge", model=model, output=Verdict)
     assert_type(untyped, Agent[Any])
     assert_type(agent_as_tool(judge), Tool)
+
+
+def check_fixtures(
+    rulvar_engine: Callable[..., TestEngine], cassette: PytestCassette, tool_recording: PytestToolRecording
+) -> None:
+    def answer(call: FakeCall) -> str:
+        return call.prompt
+
+    assert_type(rulvar_engine(agents={"*": answer}), TestEngine)
+    assert_type(cassette.path, Path)
+    del tool_recording
 
 
 def check_bodies() -> None:
