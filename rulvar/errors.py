@@ -5,6 +5,7 @@
     RulvarError                     an error a caller may catch; has code, retryable, data, to_wire()
     ├── ConfigError                 a value, file or option is wrong; names the field
     │   ├── SchemaError             a JSON Schema cannot be used
+    │   ├── NotAwaitableError       a branch or a stage returned what cannot be awaited
     │   ├── MachineDefinitionError  a state machine's class cannot be compiled
     │   └── FakeResponderError      the fake tier has no responder for a call
     ├── NonSerializableValueError   a value cannot enter the journal; names the path
@@ -79,6 +80,7 @@ __all__ = [
     "MachineDefinitionError",
     "ModelFailedError",
     "NonSerializableValueError",
+    "NotAwaitableError",
     "NotFoundError",
     "OutcomeUnknownError",
     "PermissionDeniedError",
@@ -149,6 +151,10 @@ class ConfigError(RulvarError):
 
 class SchemaError(ConfigError):
     """A JSON Schema cannot be used: the message names the keyword or reference."""
+
+
+class NotAwaitableError(ConfigError):
+    """A branch, a stage or the body of a phase returned what cannot be awaited: it is wrong for every item."""
 
 
 class MachineDefinitionError(ConfigError):
@@ -466,7 +472,12 @@ class ControlFlow(BaseException):
 
 
 class RunSuspended(ControlFlow):
-    """Unwinds a body whose every branch waits for an external answer."""
+    """Unwinds a body whose every branch waits for an external answer, and what is left of one that is over."""
+
+    def __init__(
+        self, message: str = "the run waits for an answer, or is over: its ctx makes no calls"
+    ) -> None:
+        super().__init__(message)
 
 
 class TransitionAborted(ControlFlow):

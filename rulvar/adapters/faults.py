@@ -111,9 +111,14 @@ def status_fault(
     )
 
 
-def connection_fault(*, timed_out: bool = False) -> WireError:
-    """Return the failure of a connection that could not be made, or that timed out."""
+def connection_fault(*, timed_out: bool = False, where: str = "") -> WireError:
+    """Return the failure of a connection that could not be made, or that timed out.
+
+    Args:
+        where: which connection, and what the system says of it.
+    """
     text = "the provider did not answer in time" if timed_out else "the connection to the provider failed"
+    text += f" ({where})" if where else ""
     data: dict[str, Any] = {"kind": "transport"}
     if timed_out:
         data["timeout"] = True

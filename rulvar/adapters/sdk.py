@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import os
 import re
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -18,7 +19,7 @@ from rulvar.errors import ConfigError
 
 __all__ = ["SdkClients", "load_sdk", "sdk_fault"]
 
-
+_DEEPEST_CAUSE = 12
 _CREDENTIAL = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
 
@@ -120,8 +121,8 @@ class SdkClients:
             return self._make(module)(http_client=http_client, max_retries=0, **self._options)
         except Exception as error:
             raise ConfigError(
-                f"the {self._sdk} client cannot be made ({type(error).__name__}); give api_key= or set "
-                f"{self._sdk.upper()}_API_KEY",
+                f"the {self._sdk} client cannot be made ({type(error).__name__}); set "
+                f"{self._sdk.upper()}_API_KEY, or pass api_key to the adapter",
                 data={"field": "api_key"},
             ) from None
 
@@ -172,6 +173,24 @@ def _with_bearers(texts: Iterable[Any]) -> list[str]:
     return [*found, *(text.partition(" ")[2] for text in found if text.lower().startswith(schemes))]
 
 
+def _where(error: BaseException) -> str:
+    """Return which host was not reached and what the system says of that; never a whole address, which may hold a key."""
+    url = getattr(getattr(error, "_request", None) or getattr(error, "request", None), "url", None)
+    host, port = getattr(url, "host", None), getattr(url, "port", None)
+    told = [f"{host}:{port}" if port else str(host)] if host else []
+    cause: BaseException | None = error
+    for _ in range(_DEEPEST_CAUSE):
+        if cause is None:
+            break
+        if isinstance(cause, OSError) and cause.strerror:
+            # asyncio puts the address into the words of the system
+            number = cause.errno if isinstance(cause, ConnectionError) else None
+            told.append(os.strerror(number) if number else cause.strerror)
+            break
+        cause = cause.__cause__ or cause.__context__
+    return ": ".join(told)
+
+
 def sdk_fault(error: BaseException, secrets: list[str]) -> WireError | None:
     """Return what an exception of an SDK or its HTTP client means, None when it is none of theirs."""
     status = getattr(error, "status_code", None)
@@ -181,9 +200,9 @@ def sdk_fault(error: BaseException, secrets: list[str]) -> WireError | None:
         headers = {str(k).lower(): str(v) for k, v in dict(getattr(response, "headers", {})).items()}
         return status_fault(status, headers, _said(getattr(error, "body", None)), secrets)
     if kinds & {"APITimeoutError", "TimeoutException"} or isinstance(error, TimeoutError):
-        return connection_fault(timed_out=True)
+        return connection_fault(timed_out=True, where=_where(error))
     if kinds & {"APIConnectionError", "ConnectError", "UnsupportedProtocol"}:
-        return connection_fault()
+        return connection_fault(where=_where(error))
     if kinds & {"TransportError", "HTTPError", "StreamError", "DecodingError"} or isinstance(error, OSError):
         return broken_stream("the connection was lost")
     if isinstance(error, UnicodeEncodeError):
@@ -193,7 +212,7 @@ def sdk_fault(error: BaseException, secrets: list[str]) -> WireError | None:
     if kinds & {"APIError", "AnthropicError", "OpenAIError"} or isinstance(error, TypeError):
         # an SDK refuses to send: no credentials, an option it does not know
         raise ConfigError(
-            f"the provider's SDK refused the request ({type(error).__name__}): check api_key= and the options",
+            f"the provider's SDK refused the request ({type(error).__name__}): check api_key and the options",
             data={"field": "api_key"},
         ) from None
     return None

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING
 
-from rulvar.cli.exits import BROKEN_PIPE, INTERRUPTED, OK, USAGE
+from rulvar.cli.exits import BROKEN_PIPE, FAILED, INTERRUPTED, OK, USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             code = _dispatch(words)
         sys.stdout.flush()
+        if code == INTERRUPTED and arguments is None:
+            _leave_threads_behind()
         return code
     except BrokenPipeError:
         # whoever read has seen enough; nothing more can be said, not even while Python ends
@@ -79,6 +82,14 @@ def _open_closed_streams() -> None:
         setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
+def _leave_threads_behind() -> None:
+    """End the process where threads of steps and tools are at work: Python would wait for them, whatever they wait for."""
+    if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+        os._exit(INTERRUPTED)
+
+
 def _discard(number: int) -> None:
     """Let what is left to be written to a stream go nowhere."""
     with contextlib.suppress(OSError):
@@ -102,10 +113,27 @@ def _dispatch(words: list[str]) -> int:
         return INTERRUPTED
     except (BrokenPipeError, OutputLostError):
         raise
+    except SystemExit as left:
+        return _tell_exit(left, terminal)
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
         return _complain(error, terminal)
+
+
+def _tell_exit(left: SystemExit, terminal: Terminal) -> int:
+    """Say that a workflow ended the process: its exit code would be taken for one of this command's."""
+    trace = left.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    message = (
+        f"the workflow's code ended the process{where} (SystemExit: {left}); raise an exception there instead"
+    )
+    terminal.say("rulvar: ", ("error: ", "red"), message)
+    if terminal.json_output:
+        terminal.document({"error": {"code": "exited", "message": message}})
+    return FAILED
 
 
 def _complain(error: Exception, terminal: Terminal) -> int:

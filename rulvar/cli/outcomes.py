@@ -26,6 +26,8 @@ __all__ = [
     "value_text",
 ]
 
+_LONGEST_ERROR = 4_000
+
 STATUS_STYLES: Mapping[str, Style] = {
     "ok": "green",
     "error": "red",
@@ -98,9 +100,8 @@ def show_error(terminal: Terminal, outcome: Outcome) -> None:
     """Write what ended a run, and the line of the workflow that raised it."""
     if outcome.error is not None:
         code = "" if outcome.error.code == "error" else outcome.error.code  # the label says as much
-        terminal.out(
-            "  error    ", (code, "red"), f"  {outcome.error.message}" if code else outcome.error.message
-        )
+        message = _shortened(outcome.error.message)
+        terminal.out("  error    ", (code, "red"), f"  {message}" if code else message)
     if outcome.raised is not None:
         terminal.out(f"  raised   {outcome.raised}")
 
@@ -131,7 +132,14 @@ def show_outcome(
         terminal.out("  unpriced ", (", ".join(cost.unpriced), "yellow"), " (not in the total)")
     for item in outcome.dropped:
         where = item.label or item.scope or item.source
-        terminal.out("  dropped  ", f"{where}: {item.error.code}: {item.error.message}")
+        terminal.out("  dropped  ", f"{where}: {item.error.code}: {_shortened(item.error.message)}")
+
+
+def _shortened(text: str) -> str:
+    """Return an error's text as a person can read it."""
+    if len(text) <= _LONGEST_ERROR:
+        return text
+    return f"{text[:_LONGEST_ERROR]}… ({len(text):,} characters; --json has them all)"
 
 
 def show_value(terminal: Terminal, value: Any) -> None:

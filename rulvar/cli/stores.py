@@ -283,7 +283,7 @@ def _begins_as_sqlite(path: Path) -> bool:
 def _check_writable(path: Path) -> None:
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     if not existing.is_dir():
-        raise _refused(path, f"{existing} is a file; pass --store")
+        raise _refused(path, f"{existing} is a file; a store is a folder, or a SQLite file (runs.db)")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise _refused(path, f"this user may not write in {existing}; pass --store")
 

@@ -145,6 +145,10 @@ def show_help(terminal: Terminal, words: Sequence[str]) -> int:
         return verb.run(["--help"], terminal)
     group = f"{named[0]} " if named else ""
     write = terminal.out if words else terminal.say
+    for verb in VERBS:
+        if named and verb.name == named[0]:
+            verb.run(["--help"], terminal)
+            write("")
     lines: list[tuple[Part, ...]] = [
         (f"usage: rulvar {group}VERB ...",),
         ("",),

@@ -260,12 +260,18 @@ class Workspace:
     def registered(self) -> dict[str, Workflow[Any]]:
         """The workflows of ``[tool.rulvar] workflows``, by name."""
         if self._registered is None:
-            self._registered = {}
+            found: dict[str, Workflow[Any]] = {}
             for number, reference in enumerate(self.project.settings.get("workflows", ())):
                 self._check_owner()
                 what = f"{self.project.file}: tool.rulvar.workflows[{number}]"
                 loaded = self._workflow_at(reference, self.project.root, what)
-                self._registered[loaded.name] = loaded
+                if found.setdefault(loaded.name, loaded) is not loaded:
+                    raise ConfigError(
+                        f"{what}: {reference!r} is named {loaded.name!r}, and so is another one of the list: "
+                        "give one of them another name",
+                        data={"field": "workflows"},
+                    )
+            self._registered = found
         return self._registered
 
     def workflow(self, name: str, engine: Engine) -> Workflow[Any]:
@@ -282,13 +288,20 @@ class Workspace:
             return engine.workflow_of(name)
         except ConfigError:
             known = ", ".join(map(repr, sorted(self.registered))) or "none"
-            near = difflib.get_close_matches(name, self.registered, 1)
+            near = self._named_in_code(name) or difflib.get_close_matches(name, self.registered, 1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; registered: {known}."
             raise ConfigError(
                 f"no workflow named {name!r}{hint} Name its code (module:name or path/to/file.py:name), "
                 "or list it in [tool.rulvar] workflows",
                 data={"field": "workflow"},
             ) from None
+
+    def _named_in_code(self, name: str) -> list[str]:
+        """Return the registered workflows whose class or function has this name."""
+        references = [
+            each for each in self.project.settings.get("workflows", ()) if each.endswith(f":{name}")
+        ]
+        return [self._workflow_at(each, self.project.root, "workflow").name for each in references]
 
     def workflow_of_run(self, name: str | None, meta: RunMeta, engine: Engine) -> Workflow[Any]:
         """Return the workflow that a run is resumed with: the one that is named, or the recorded one."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable
+from enum import Enum
 from hashlib import sha256
 from typing import Any
 
@@ -49,6 +50,7 @@ _ESCAPES = {
     "\r": "\\r",
 }
 _ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
+_BIG_NUMBER = re.compile(r"\d{15}|[eE]\+?\d{3}")  # may not fit into what orjson reads
 
 
 _NEVER_CHANGED = frozenset({str, bool, type(None)})
@@ -115,7 +117,7 @@ def decode_json(data: bytes | str) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError as fast:
         text = data if isinstance(data, str) else _decode_utf8(data)
-        if "\\u" not in text and "\\U" not in text and not _may_overflow(text):
+        if "\\u" not in text and "\\U" not in text and _BIG_NUMBER.search(text) is None:
             raise
         try:
             return json.loads(text, parse_constant=_refuse_constant)
@@ -360,21 +362,22 @@ def _unfit(value: Any) -> str:
     hint = _HINTS.get(kind.__name__, "pass None, bool, int, float, str, list or dict")
     if isinstance(value, Awaitable):
         hint = "write await before the call that makes it"
+    elif isinstance(value, Enum):
+        hint = "pass its value"
     return f"is of type {kind.__module__}.{kind.__qualname__}; {hint}".replace("builtins.", "")
 
 
 _HINTS = {
-    "set": "a set has no order: pass sorted(...)",
-    "frozenset": "a set has no order: pass sorted(...)",
-    "datetime": "pass its isoformat()",
-    "date": "pass its isoformat()",
+    **dict.fromkeys(("set", "frozenset"), "a set has no order: pass sorted(...)"),
+    **dict.fromkeys(("datetime", "date", "time"), "pass its isoformat()"),
+    **dict.fromkeys(("Decimal", "UUID", "PosixPath", "WindowsPath"), "pass str(...)"),
     "bytes": "pass text, for instance base64",
-    "Decimal": "pass str(...)",
-    "UUID": "pass str(...)",
 }
 
 
 def _refused(path: str, what: str) -> NonSerializableValueError:
+    if len(path) > 240:  # into what is nested too deep: its middle says nothing
+        path = f"{path[:120]}…{path[-60:]}"
     return NonSerializableValueError(f"{path} {what}", data={"path": path})
 
 
@@ -387,13 +390,6 @@ def _decode_utf8(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
-
-
-_BIG_NUMBER = re.compile(r"\d{15}|[eE]\+?\d{3}")
-
-
-def _may_overflow(text: str) -> bool:
-    return _BIG_NUMBER.search(text) is not None
 
 
 def _refuse_constant(name: str) -> Any:

@@ -96,12 +96,20 @@ def decode_entry(line: bytes) -> JournalEntry:
     """
     try:
         entry = _HEAD.decode(line)
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         return _decode_loosely(line)
-    if entry.hash_version == 1:
+    if entry.hash_version == 1 or not _is_utf8(line):
         return _decode_loosely(line)  # the version may stand in the legacy field "v"
     msgspec.structs.force_setattr(entry, "line", line)
     return entry
+
+
+def _is_utf8(line: bytes) -> bool:
+    """Whether a line is UTF-8 as a whole: what is skipped is not looked at."""
+    try:
+        return line.isascii() or bool(line.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def _decode_loosely(line: bytes) -> JournalEntry:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from rulvar.contracts.events import Event
 from rulvar.contracts.ports.clock import Clock, iso_ms
 from rulvar.contracts.redaction import Redactor
+from rulvar.errors import ConfigError
 
 __all__ = ["EventBus"]
 
 Listener = Callable[[Event], None]
 _ITEMS = 6
+_LOG = logging.getLogger("rulvar")
 
 
 class EventBus:
     """Events of one handle, in order and without gaps, however late a reader comes.
 
-    Credentials in an event's texts are masked when it is read. Emitting never waits and never raises: a listener that throws is cut off and the error kept.
+    Credentials in an event's texts are masked when it is read. Emitting never waits and never raises: a listener that throws is cut off, and the
+    logger ``rulvar`` is told.
     """
 
     def __init__(self, run_id: str, first_seq: int, clock: Clock) -> None:
@@ -33,7 +38,6 @@ class EventBus:
         self._listeners: list[tuple[str, Listener]] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._closed = False
-        self.listener_errors: list[Exception] = []
 
     def emit(
         self, type_: str, span: str, parent: str | None, fields: dict[str, Any], replayed: bool = False
@@ -56,7 +60,17 @@ class EventBus:
         self._wake()
 
     def subscribe(self, type_: str, callback: Listener) -> Callable[[], None]:
-        """Call back for every event of a type from now on (``"*"``: of any type)."""
+        """Call back for every event of a type from now on (``"*"``: of any type).
+
+        Raises:
+            ConfigError: the callback is no plain function.
+        """
+        if not callable(callback) or inspect.iscoroutinefunction(callback):
+            raise ConfigError(
+                f"a listener to {type_!r}: expected a plain function of the event; to await something, read the "
+                "events in a task: async for event in run.events",
+                data={"field": "callback"},
+            )
         item = (type_, callback)
         self._listeners.append(item)
 
@@ -110,7 +124,12 @@ class EventBus:
                 try:
                     callback(event)
                 except Exception as error:  # a listener's fault must not reach the run
-                    self.listener_errors.append(error)
+                    _LOG.warning(
+                        "a listener to %s of run %s failed, and is not called again",
+                        wanted,
+                        self._run_id,
+                        exc_info=error,
+                    )
                     if item in self._listeners:
                         self._listeners.remove(item)
 

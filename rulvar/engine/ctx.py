@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from datetime import datetime
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from rulvar.contracts.callables import Stage, Thunk
 from rulvar.contracts.envelope import ToolResult
 from rulvar.contracts.outcome import Settled
 from rulvar.contracts.type_variables import Value
@@ -16,7 +18,7 @@ from rulvar.engine.primitives.child import run_child
 from rulvar.engine.primitives.external import wait_external
 from rulvar.engine.primitives.parallel import run_parallel
 from rulvar.engine.primitives.phase import Phase
-from rulvar.engine.primitives.pipeline import run_pipeline
+from rulvar.engine.primitives.pipeline import PipelineResult, run_pipeline
 from rulvar.engine.primitives.shims import read_now, read_random, read_time, read_uuid
 from rulvar.engine.primitives.step import run_step
 from rulvar.engine.primitives.tool_call import ToolOptions, run_tool_call
@@ -25,13 +27,15 @@ from rulvar.runtime.agent import AgentResult
 from rulvar.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from typing import _SpecialForm as SpecialForm
+
     from rulvar.contracts.ports.observer import CallSite
     from rulvar.engine.run import Run
 
 __all__ = ["Ctx", "run_of"]
 
 T = TypeVar("T")
-Thunk = Callable[[], Awaitable[T]] | Awaitable[T]
+Task = Thunk[Awaitable[T]] | Awaitable[T]
 
 
 class Ctx:
@@ -54,22 +58,13 @@ class Ctx:
 
     @overload
     def agent(
-        self, prompt: str, *, schema: type[T], result: Literal["full"], **options: Any
-    ) -> Awaitable[AgentResult[T]]: ...
-
-    @overload
-    def agent(
-        self, prompt: str, *, result: Literal["full"], **options: Any
-    ) -> Awaitable[AgentResult[Any]]: ...
-
-    @overload
-    def agent(
-        self, prompt: str, *, schema: type[T], on_error: Literal["null"], **options: Any
-    ) -> Awaitable[T | None]: ...
-
-    @overload
-    def agent(
-        self, prompt: str, *, schema: type[T], result: Literal["value"] = "value", **options: Any
+        self,
+        prompt: str,
+        *,
+        schema: type[T],
+        result: Literal["value"] = "value",
+        on_error: Literal["raise"] = "raise",
+        **options: Any,
     ) -> Awaitable[T]: ...
 
     @overload
@@ -78,7 +73,7 @@ class Ctx:
         prompt: str,
         *,
         agent_type: str | None = None,
-        schema: Mapping[str, Any] | bool | None = None,
+        schema: Mapping[str, Any] | bool | UnionType | SpecialForm | None = None,
         label: str | None = None,
         key: str | None = None,
         model: Any = None,
@@ -89,12 +84,29 @@ class Ctx:
         result: Literal["value"] = "value",
         on_error: Literal["raise", "null"] = "raise",
         retry: Any = None,
+        fallback: str | Mapping[str, Any] | None = None,
         limits: Any = None,
+        est_cost: float | None = None,
         memoize_outcome: bool = False,
         replay: Literal["auto", "cache", "never"] = "auto",
         isolation: Any = None,
         stream: bool = False,
     ) -> Awaitable[Any]: ...
+
+    @overload
+    def agent(
+        self, prompt: str, *, schema: type[T], on_error: Literal["null"], **options: Any
+    ) -> Awaitable[T | None]: ...
+
+    @overload
+    def agent(
+        self, prompt: str, *, schema: type[T], result: Literal["full"], **options: Any
+    ) -> Awaitable[AgentResult[T]]: ...
+
+    @overload
+    def agent(
+        self, prompt: str, *, result: Literal["full"], **options: Any
+    ) -> Awaitable[AgentResult[Any]]: ...
 
     def agent(self, prompt: str, **options: Any) -> Awaitable[Any]:
         """Ask a model, with tools and a schema where given; the answer is journaled.
@@ -113,7 +125,9 @@ class Ctx:
             result: ``"value"`` returns the answer, ``"full"`` an AgentResult that never raises.
             on_error: ``"null"`` returns None for a failure and lists it in the outcome's ``dropped``.
             retry: RetryPolicy or mapping, for retryable errors of the provider.
+            fallback: model that is asked when this one failed: ``"adapter:model"``, or a mapping with ``model`` and ``on``.
             limits: UsageLimits or mapping.
+            est_cost: USD that the call is admitted with: what it may cost at most.
             memoize_outcome: keep a task-class failure or a limit on resume instead of rerunning it.
             replay: ``"cache"`` is served from any scope of the run, ``"never"`` always asks.
             isolation: any JSON value; ``"none"`` unless told otherwise. It is part of the call's identity and is
@@ -132,7 +146,7 @@ class Ctx:
     def step(
         self,
         label: str,
-        fn: Callable[[], Any],
+        fn: Thunk[Any],
         *,
         deps: Sequence[Any] = (),
         key: str | None = None,
@@ -143,7 +157,7 @@ class Ctx:
     def step(
         self,
         label: str,
-        fn: Callable[[], Awaitable[T]],
+        fn: Thunk[Awaitable[T]],
         *,
         deps: Sequence[Any] = (),
         key: str | None = None,
@@ -154,7 +168,7 @@ class Ctx:
     def step(
         self,
         label: str,
-        fn: Callable[[], T],
+        fn: Thunk[T],
         *,
         deps: Sequence[Any] = (),
         key: str | None = None,
@@ -164,7 +178,7 @@ class Ctx:
     def step(
         self,
         label: str,
-        fn: Callable[[], Any],
+        fn: Thunk[Any],
         *,
         deps: Sequence[Any] = (),
         key: str | None = None,
@@ -245,16 +259,16 @@ class Ctx:
 
     @overload
     def parallel(
-        self, tasks: Iterable[Thunk[T]], *, settle: Literal[False] = False, abort_siblings: bool = True
+        self, tasks: Iterable[Task[T]], *, settle: Literal[False] = False, abort_siblings: bool = True
     ) -> Awaitable[list[T]]: ...
 
     @overload
     def parallel(
-        self, tasks: Iterable[Thunk[Any]], *, settle: Literal[True], abort_siblings: bool = True
+        self, tasks: Iterable[Task[Any]], *, settle: Literal[True], abort_siblings: bool = True
     ) -> Awaitable[list[Settled]]: ...
 
     def parallel(
-        self, tasks: Iterable[Thunk[Any]], *, settle: bool = False, abort_siblings: bool = True
+        self, tasks: Iterable[Task[Any]], *, settle: bool = False, abort_siblings: bool = True
     ) -> Awaitable[list[Any]]:
         """Run branches side by side and return their results in order.
 
@@ -269,10 +283,20 @@ class Ctx:
         """
         return run_parallel(self._run, tasks, settle=settle, abort_siblings=abort_siblings)
 
+    @overload
+    def pipeline(
+        self, items: Iterable[Any], *stages: Stage, on_item_error: Literal["drop", "throw"] = "drop"
+    ) -> Awaitable[list[Any]]: ...
+
+    @overload
+    def pipeline(
+        self, items: Iterable[Any], *stages: Stage, on_item_error: Literal["collect"]
+    ) -> Awaitable[PipelineResult]: ...
+
     def pipeline(
         self,
         items: Iterable[Any],
-        *stages: Callable[[Any], Awaitable[Any]],
+        *stages: Stage,
         on_item_error: Literal["drop", "throw", "collect"] = "drop",
     ) -> Awaitable[Any]:
         """Send items through stages; an item goes on as soon as its stage is done.
@@ -315,12 +339,25 @@ class Ctx:
         """
         return run_child(self._run, child, args, key, self._site())
 
+    @overload
+    def await_external(self, key: str, *, schema: type[T], prompt: str | None = None) -> Awaitable[T]: ...
+
+    @overload
+    def await_external(
+        self,
+        key: str,
+        *,
+        schema: Mapping[str, Any] | bool | UnionType | SpecialForm | None = None,
+        prompt: str | None = None,
+    ) -> Awaitable[Any]: ...
+
     def await_external(self, key: str, *, schema: Any = None, prompt: str | None = None) -> Awaitable[Any]:
         """Wait for an answer from outside; the run suspends when nothing else can move.
 
         Args:
             key: what the answer is given under (``handle.resolve_external``); a scope waits for each key once.
-            schema: shape of the answer; a value that does not fit is refused and the wait stays open.
+            schema: shape of the answer: a JSON Schema, or a type that the answer is revived to; a value that does
+                not fit is refused and the wait stays open.
             prompt: what a person is asked.
         """
         return wait_external(self._run, key, schema, prompt, self._site())

@@ -99,7 +99,14 @@ class RunHandle(Generic[Value]):
         return self._bus.seen()
 
     def on(self, type_: str, callback: Callable[[Event], None]) -> Callable[[], None]:
-        """Call back for every event of a type from now on (``"*"``: any); return what stops it."""
+        """Call back for every event of a type from now on (``"*"``: any); return what stops it.
+
+        A callback is called where the event happens, so it must not wait. One that raises is not called again,
+        and the logger ``rulvar`` is told.
+
+        Raises:
+            ConfigError: the callback is no plain function.
+        """
         return self._bus.subscribe(type_, callback)
 
     def under_way(self) -> tuple[UnderWay, ...]:

@@ -41,7 +41,12 @@ class Registries:
         self._workflows: dict[str, Workflow[Any]] = {}
         for item in workflows:
             known = self.workflow_of(item)
-            self._workflows[known.name] = known
+            if self._workflows.setdefault(known.name, known) is not known:
+                raise ConfigError(
+                    f"workflows: two of them are named {known.name!r}; give one another name, by which its runs "
+                    "are found again",
+                    data={"field": "workflows"},
+                )
 
     def wrap_adapter(self, adapter: Adapter) -> Adapter:
         """Return what stands for an adapter that a workflow brings."""

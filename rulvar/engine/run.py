@@ -134,6 +134,10 @@ class Run:
             )
         place = CURRENT_PLACE.get()
         if place is None or place.run is not self:
+            if place is not None and self.is_over:
+                raise ConfigError(
+                    f"ctx of run {self.run_id!r}, which is over, was called in run {place.run.run_id!r}: call the ctx that the body is given"
+                )
             place = self.root
         if self.suspended or place.branch.is_closed:
             raise RunSuspended

@@ -230,10 +230,10 @@ class Segment:
         if not workflow.is_driver:
             self._engine.guard.watch(run, workflow.body)
         ctx = self._engine.ctx_of(run)
-        body = workflow.body(ctx, args) if takes_args(workflow.body) else workflow.body(ctx)
         CURRENT_PLACE.set(run.root)
         timer = run.watch_deadline()
         try:
+            body = workflow.body(ctx, args) if takes_args(workflow.body) else workflow.body(ctx)
             value = await run.drive(body if workflow.is_driver else run.inside(body))
             if run.stop_error is not None:
                 return "error", None, run.stop_error

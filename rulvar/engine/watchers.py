@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Watchers"]
 
+_LOG = logging.getLogger("rulvar")
 Watcher = Callable[["RunHandle[Any]"], None]
 
 
 class Watchers:
     """``engine.watch(callback)`` calls back with every run that starts from then on, before its first event.
 
-    A callback that raises is left out from then on: watching must not stop a run. The errors are kept.
+    A callback that raises is left out from then on: watching must not stop a run. The errors are kept, and the
+    logger ``rulvar`` is told.
     """
 
     def __init__(self) -> None:
@@ -40,5 +43,6 @@ class Watchers:
                 callback(handle)
             except Exception as error:
                 self.errors.append(error)
+                _LOG.warning("a watcher of runs failed, and is not called again", exc_info=error)
                 if callback in self._callbacks:
                     self._callbacks.remove(callback)

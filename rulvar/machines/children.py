@@ -13,6 +13,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rulvar.contracts.exception_text import exception_text
 from rulvar.engine.branch import CURRENT_PLACE, Branch
 from rulvar.engine.primitives.child import run_child
 from rulvar.engine.workflow import Workflow, define_workflow
@@ -155,7 +156,7 @@ class Children:
         except (asyncio.CancelledError, ControlFlow):
             raise
         except Exception as error:
-            return _Callback(launch, "failed", message=str(error))
+            return _Callback(launch, "failed", message=exception_text(error))
         return _Callback(launch, "completed", data=data)
 
     def _workflow(self, name: str) -> Workflow[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from rulvar.contracts.canonical import MAX_DEPTH
+from rulvar.contracts.exception_text import exception_text
 from rulvar.contracts.jsonable import is_deeper_than
 from rulvar.contracts.messages import ChatRequest, Part, ProviderRawPart, TextPart, ToolCallPart
 from rulvar.contracts.ports.provider import Adapter, Served, provider_family, served_by
@@ -116,14 +117,14 @@ async def take_turn(
             turn.went_quiet = True
             turn.error = _broken_off(f"the model sent nothing for {idle_s} seconds")
         else:
-            turn.error = _broken_off(str(error) or type(error).__name__)
+            turn.error = _broken_off(exception_text(error))
     except RulvarError as error:
         turn.failure = error
         turn.error = WireError(
             code=error.code, message=error.message, retryable=error.retryable, data=error.data or None
         )
     except Exception as error:
-        turn.error = _broken_off(str(error) or type(error).__name__)
+        turn.error = _broken_off(exception_text(error))
     finally:
         if stream is not None:
             turn.served = served_by(stream)

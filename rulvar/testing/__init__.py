@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from rulvar.testing.matchers import assert_under_budget as assert_under_budget
     from rulvar.testing.minimize.minimization import MinimizedRun as MinimizedRun
     from rulvar.testing.minimize.minimization import minimize_run as minimize_run
+    from rulvar.testing.pytest_cassette import PytestCassette as PytestCassette
+    from rulvar.testing.pytest_machines import PytestToolRecording as PytestToolRecording
     from rulvar.testing.recorder import record as record
     from rulvar.testing.replayer import ReplayAdapter as ReplayAdapter
     from rulvar.testing.replayer import replay as replay
@@ -106,6 +108,8 @@ _HOMES = {
     "MAX_LIVE_SMOKE_DELAY_MS": "rulvar.testing.live",
     "MinimizedRun": "rulvar.testing.minimize.minimization",
     "MissDiagnosis": "rulvar.testing.diagnose",
+    "PytestCassette": "rulvar.testing.pytest_cassette",
+    "PytestToolRecording": "rulvar.testing.pytest_machines",
     "Redactor": "rulvar.contracts.redaction",
     "Replay": "rulvar.testing.journal_replay",
     "ReplayAdapter": "rulvar.testing.replayer",
@@ -188,6 +192,8 @@ __all__ = [
     "LiveSmoke",
     "MinimizedRun",
     "MissDiagnosis",
+    "PytestCassette",
+    "PytestToolRecording",
     "Redactor",
     "Replay",
     "ReplayAdapter",

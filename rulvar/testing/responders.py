@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rulvar.contracts.jsonable import journal_form
-from rulvar.contracts.messages import ChatRequest, ToolChoice
+from rulvar.contracts.messages import ChatRequest, TextPart, ToolChoice
 from rulvar.contracts.request_hash import TELEMETRY_NAMESPACE
 from rulvar.contracts.stream import WireError
 from rulvar.errors import ConfigError, FakeResponderError, NonSerializableValueError
@@ -58,6 +58,16 @@ class FakeCall:
         telemetry = (request.provider_options or {}).get(TELEMETRY_NAMESPACE)
         facts = telemetry if isinstance(telemetry, Mapping) else {}
         return cls(request.prompt, facts.get("agentType") or None, facts.get("label") or None, request)
+
+    @property
+    def earlier_prompts(self) -> list[str]:
+        """The texts of the user messages before the last one, newest first."""
+        texts = [
+            "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
+            for message in self.req.messages
+            if message.role == "user"
+        ]
+        return texts[-2::-1]
 
     @property
     def forced_tool(self) -> str | None:
@@ -186,7 +196,8 @@ class Responders:
     """The answers of a scripted model by pattern.
 
     A pattern is an agent type, a label, or a regular expression that is searched in the prompt, in
-    the order of declaration; ``"*"`` serves what nothing else does.
+    the order of declaration; ``"*"`` serves what nothing else does. Without it a turn that the engine asks
+    for (an answer that did not fit its schema) is served by what served the conversation before.
     """
 
     def __init__(self, agents: Mapping[Any, Any]) -> None:
@@ -218,6 +229,10 @@ class Responders:
                 return responder
         if self._has_fallback:
             return self._fallback
+        for prompt in call.earlier_prompts:
+            for _, pattern, responder in self._rules:
+                if pattern is not None and pattern.search(prompt):
+                    return responder
         known = ", ".join(f'"{name or (pattern and pattern.pattern)}"' for name, pattern, _ in self._rules)
         raise FakeResponderError(
             f"no responder for the call with prompt {_shown(call.prompt)}, agent type {_shown(call.agent_type)}, "

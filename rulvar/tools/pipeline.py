@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from rulvar.contracts.envelope import Receipt, ToolEnvelope, decode_envelope
+from rulvar.contracts.exception_text import exception_text
 from rulvar.contracts.jsonable import JSON_TYPES, journal_value
 from rulvar.contracts.ports.clock import Clock
 from rulvar.contracts.ports.tools import Handler, Proceed
@@ -279,9 +280,8 @@ class _Execution:
     def _broken(self, error: Exception) -> ToolRun:
         if self.uncertain:
             return self._failed(self._unknown(), "unknown", *self._uncertain_cost(), error)
-        text = f"tool {self.tool.id} failed"
-        public = f"{text}: {error}" if self.tool.public_errors else text
-        told = ToolFailedError(public, data={"tool": self.tool.id})
+        text = f": {exception_text(error)}" if self.tool.public_errors else ""
+        told = ToolFailedError(f"tool {self.tool.id} failed{text}", data={"tool": self.tool.id})
         return self._failed(told, "failed", self._known(), 0, error)
 
     def _interrupted(self, error: asyncio.CancelledError | None) -> ToolRun:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypedDict, assert_type
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypedDict, assert_type
 
 from pydantic import BaseModel
 
@@ -23,7 +25,15 @@ from rulvar import (
     tool,
     workflow,
 )
-from rulvar.testing import ScriptedModel, create_test_engine, scripted_model
+from rulvar.testing import (
+    FakeCall,
+    PytestCassette,
+    PytestToolRecording,
+    ScriptedModel,
+    TestEngine,
+    create_test_engine,
+    scripted_model,
+)
 
 
 class Verdict(BaseModel):
@@ -72,6 +82,37 @@ async def check_agents(ctx: Ctx) -> None:
     assert_type(await ctx.agent("?", result="full"), AgentResult[Any])
     assert_type(await ctx.agent("?", schema={"type": "object"}), Any)
     assert_type(await ctx.agent("?"), Any)
+    assert_type(await ctx.agent("?", est_cost=0.3, fallback="local:large"), Any)
+    either: Verdict | Point = await ctx.agent("?", schema=Verdict | Point)
+    del either
+    assert_type(await ctx.agent("?", schema=Literal["high", "low"]), Any)
+    assert_type(await ctx.agent("?", schema=list[Verdict]), list[Verdict])
+
+
+async def check_loops(ctx: Ctx) -> None:
+    asked = [lambda order=order: ctx.agent(f"Where is {order}?", schema=Verdict) for order in ("A1", "A2")]
+    assert_type(await ctx.parallel(asked), list[Verdict])
+    assert_type(
+        await ctx.parallel([lambda order=order: ctx.agent(order, schema=Verdict) for order in ("A1", "A2")]),
+        list[Verdict],
+    )
+    assert_type(await ctx.parallel([partial(ctx.agent, "?", schema=Verdict)]), list[Any])
+    assert_type(await ctx.parallel([ctx.agent("?", schema=Verdict)]), list[Verdict])
+    for order in ("A1", "A2"):
+        assert_type(await ctx.step("look up", lambda order=order: len(order)), int)
+        assert_type(await ctx.step("look up", partial(len, order)), int)
+        piped = await ctx.pipeline([order], lambda item, order=order: ctx.agent(item + order))
+        assert_type(piped, list[Any])
+    collected = await ctx.pipeline(["A1"], lambda item: ctx.agent(item), on_item_error="collect")
+    assert_type(collected.results, list[Any])
+    assert_type(collected.dropped[0].scope, str)
+
+
+async def check_waits(ctx: Ctx) -> None:
+    assert_type(await ctx.await_external("gate", schema=Verdict, prompt="Ship it?"), Verdict)
+    assert_type(await ctx.await_external("gate", schema=bool), bool)
+    assert_type(await ctx.await_external("gate", schema={"type": "boolean"}), Any)
+    assert_type(await ctx.await_external("gate"), Any)
 
 
 async def check_tools(ctx: Ctx) -> None:
@@ -122,6 +163,17 @@ async def check_agent_values() -> None:
     untyped = Agent(id="judge", model=model, output=Verdict)
     assert_type(untyped, Agent[Any])
     assert_type(agent_as_tool(judge), Tool)
+
+
+def check_fixtures(
+    rulvar_engine: Callable[..., TestEngine], cassette: PytestCassette, tool_recording: PytestToolRecording
+) -> None:
+    def answer(call: FakeCall) -> str:
+        return call.prompt
+
+    assert_type(rulvar_engine(agents={"*": answer}), TestEngine)
+    assert_type(cassette.path, Path)
+    del tool_recording
 
 
 def check_bodies() -> None:

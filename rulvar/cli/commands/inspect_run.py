@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rulvar.contracts.ports.store import RunMeta
     from rulvar.machines.view import RunView
 
+_MOST_SCOPES = 10
 _HEADINGS = ("SEQ", "SCOPE", "KIND", "NAME", "STATUS", "TOOK", "TOKENS", "VALUE")
 _LONGEST_VALUE = 60
 
@@ -76,6 +77,10 @@ async def _inspect_in(runs: Runs, options: argparse.Namespace, terminal: Termina
         return OK
     tree = _folded(options.run, meta, entries, damage)
     calls = [call for call in calls_of(entries) if _is_within(call.scope, options.scope)]
+    if not calls and options.scope:
+        scopes = list(dict.fromkeys(call.scope or "-" for call in calls_of(entries)))
+        told = [*scopes[:_MOST_SCOPES], "..."] if len(scopes) > _MOST_SCOPES else scopes
+        terminal.say(f"no call in scope {options.scope!r}; there are: {', '.join(told) or 'none'}")
     if options.json:
         terminal.document({**_document(options, meta, entries, calls, tree), "damage": damage})
     else:
@@ -182,7 +187,11 @@ def _facts(meta: RunMeta, entries: list[JournalEntry]) -> list[tuple[str, str]]:
         ("segments", meta.get("segments")),
         ("budget", None if meta.get("budgetUsd") is None else f"${meta['budgetUsd']}"),
         ("entries", len(entries)),
-        ("settled", settles or "not yet"),
+        (
+            "settled",
+            settles
+            or ("not yet" if entries or meta.get("status") in (None, "running") else "nothing was journaled"),
+        ),
         ("broke off", _broken_off(meta)),
     ]
     return [(label, str(value)) for label, value in facts if value not in (None, "")]

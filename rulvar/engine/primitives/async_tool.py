@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rulvar.contracts.envelope import ToolEnvelope
+from rulvar.contracts.exception_text import exception_text
 from rulvar.engine.primitives.child import run_child
 from rulvar.engine.run import Run
 from rulvar.errors import ConfigError, ControlFlow, RulvarError, ToolFailedError
@@ -50,7 +51,7 @@ async def _child(run: Run, pending: PendingChild) -> ChildOutcome:
     except (asyncio.CancelledError, ControlFlow):
         raise
     except Exception as error:
-        return ChildOutcome(status="failed", message=str(error), error=error)
+        return ChildOutcome(status="failed", message=exception_text(error), error=error)
     return ChildOutcome(status="completed", data=data)
 
 

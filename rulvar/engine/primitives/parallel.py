@@ -20,14 +20,24 @@ from rulvar.errors import (
     BudgetExhaustedError,
     ConfigError,
     ControlFlow,
+    NotAwaitableError,
     RunSuspended,
 )
 from rulvar.kernel.scope import parallel_scopes
 from rulvar.runtime.agent import AgentResult
 
-__all__ = ["begun", "listed", "run_branches", "run_parallel", "settled"]
+__all__ = ["Returned", "begun", "listed", "run_branches", "run_parallel", "settled"]
 
 Thunk = Callable[[], Awaitable[Any]] | Awaitable[Any]
+
+
+class Returned:
+    """An exception that a branch returned, and did not end with: a value as any other."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: BaseException) -> None:
+        self.value = value
 
 
 async def run_parallel(run: Run, tasks: Iterable[Thunk], *, settle: bool, abort_siblings: bool) -> list[Any]:
@@ -45,7 +55,7 @@ async def run_parallel(run: Run, tasks: Iterable[Thunk], *, settle: bool, abort_
     raise_exhausted(results)
     if not settle:
         _raise_first(results)
-        return results
+        return [end.value if type(end) is Returned else end for end in results]
     ends = [settled(result) for result in results]
     for scope, end, result in zip(scopes, ends, results, strict=True):
         if end.status == "error" and end.error is not None:
@@ -66,6 +76,8 @@ async def run_branches(
     ended: list[int] | None = None,
 ) -> list[Any]:
     """Run one branch per scope, wait for all of them, and return what each ended with: a value or an exception.
+
+    An exception that is a value is told as ``Returned``.
 
     Args:
         begin: makes of a thunk what its branch awaits, in that branch.
@@ -155,7 +167,8 @@ class _Group:
         """Run a branch and note its value, or the exception it ended with."""
         CURRENT_PLACE.set(here)
         try:
-            self._end(number, await self._begin(self._thunks[number]))
+            made = await self._begin(self._thunks[number])
+            self._end(number, Returned(made) if isinstance(made, BaseException) else made)
         except (KeyboardInterrupt, SystemExit) as left:
             self._end(number, left)
             raise
@@ -223,7 +236,7 @@ def settled(result: Any) -> Settled:
         return Settled(status="cancelled", error=error)
     if isinstance(result, BaseException):
         return Settled(status="error", error=WireError.from_wire(wire_error(result)))
-    return Settled(status="ok", value=result)
+    return Settled(status="ok", value=result.value if type(result) is Returned else result)
 
 
 def entry_ref(result: Any) -> int | None:
@@ -239,11 +252,22 @@ def listed(run: Run, items: Iterable[Any]) -> list[Any]:
 
 def begun(run: Run, function: Callable[..., Awaitable[Any]], *args: Any) -> Awaitable[Any]:
     """Call a function of the workflow and return what to await; the determinism guard sees both, where it is on."""
-    return function(*args) if run.watch is None else run.watch.inside(_called(function, *args))
+    return _made(function, *args) if run.watch is None else run.watch.inside(_called(function, *args))
 
 
 async def _called(function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-    return await function(*args)
+    return await _made(function, *args)
+
+
+def _made(function: Callable[..., Awaitable[Any]], *args: Any) -> Awaitable[Any]:
+    made = function(*args)
+    if not hasattr(made, "__await__") and not inspect.isawaitable(made):
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        raise NotAwaitableError(
+            f"{name} returned {type(made).__name__}, and what it returns is awaited: make it an async function, "
+            "or return what ctx.step(...) does"
+        )
+    return made
 
 
 def _begin(run: Run, thunk: Thunk) -> Awaitable[Any]:

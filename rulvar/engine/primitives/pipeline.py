@@ -11,10 +11,18 @@ from typing import Any
 from rulvar.contracts.outcome import Dropped
 from rulvar.contracts.stream import WireError
 from rulvar.engine.branch import CURRENT_PLACE, Place
-from rulvar.engine.primitives.parallel import begun, entry_ref, listed, raise_exhausted, run_branches, settled
+from rulvar.engine.primitives.parallel import (
+    Returned,
+    begun,
+    entry_ref,
+    listed,
+    raise_exhausted,
+    run_branches,
+    settled,
+)
 from rulvar.engine.primitives.step import wire_error
 from rulvar.engine.run import Run
-from rulvar.errors import ConfigError
+from rulvar.errors import ConfigError, NotAwaitableError
 from rulvar.kernel.scope import pipeline_scope
 
 __all__ = ["PipelineResult", "run_pipeline"]
@@ -66,6 +74,9 @@ async def run_pipeline(run: Run, items: Iterable[Any], stages: tuple[Stage, ...]
     ends = await run_branches(run, place, scopes, thunks, operator.call, abort_siblings=False, ended=ended)
     errors = [end.error if isinstance(end, _ItemFailed) else end for end in ends]
     raise_exhausted(errors)
+    for error in errors:
+        if isinstance(error, NotAwaitableError):
+            raise error
     if on_item_error == "throw":
         failed = next((number for number in ended if isinstance(ends[number], BaseException)), None)
         if failed is not None:
@@ -74,7 +85,7 @@ async def run_pipeline(run: Run, items: Iterable[Any], stages: tuple[Stage, ...]
     dropped: list[Dropped] = []
     for end in ends:
         if not isinstance(end, BaseException):
-            results.append(end)
+            results.append(end.value if type(end) is Returned else end)
             continue
         scope, error = (end.scope, end.error) if isinstance(end, _ItemFailed) else (place.scope, end)
         wire = settled(error).error or WireError.from_wire(wire_error(error))  # a limit has none of its own

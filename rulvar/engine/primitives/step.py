@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from rulvar.contracts.canonical import canonical_json, decode_json
+from rulvar.contracts.exception_text import exception_text
 from rulvar.contracts.jsonable import JSON_TYPES, fragment, journal_form, refused_at
 from rulvar.contracts.ports.observer import CallSite
 from rulvar.contracts.ports.provider import Served
@@ -76,7 +77,7 @@ def wire_error(error: BaseException) -> dict[str, Any]:
     """Return the JSON form of an exception that user code raised."""
     if isinstance(error, RulvarError):
         return error.to_wire()
-    return WireError(code="error", message=str(error), retryable=False).to_wire()
+    return WireError(code="error", message=exception_text(error), retryable=False).to_wire()
 
 
 def _step_key(identity: dict[str, Any]) -> str:

@@ -27,6 +27,9 @@ _WHOLE = ("ok", "error", "suspended")
 
 _LONGEST_ERROR = 160
 
+_TRANSITION = "transition:"
+"""How the key of a machine's commit begins, with which its body is served as a whole."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
@@ -50,7 +53,7 @@ def first_move(recorded: Trace, replayed: Trace, *, ordered: bool = True) -> Mov
     left = _Left(recorded)
     one_task = _scopes_of_one_task(recorded) & _scopes_of_one_task(replayed) if ordered else frozenset()
     for claim in replayed.claims:
-        if claim.action == "replay" and claim.identity["kind"] == "child":
+        if claim.action == "replay":
             left.cover(claim)
         due = left.first(claim.scope)
         position = left.take(claim)
@@ -74,6 +77,7 @@ class _Left:
         self._by_scope: dict[str, deque[int]] = {}
         self._made: set[int] = set()
         self._covered: set[str] = set()
+        self._fired: set[tuple[str, str]] = set()
         for position, claim in enumerate(recorded.claims):
             self._by_key.setdefault((claim.scope, claim.key), deque()).append(position)
             self._by_scope.setdefault(claim.scope, deque()).append(position)
@@ -103,10 +107,14 @@ class _Left:
                     return position
         return None
 
-    def cover(self, child: ClaimRecord) -> None:
-        """Leave out the calls of a child that is served as a whole."""
-        name = str(child.identity["workflow"])
-        self._covered.add(workflow_scope(child.scope, name, 0).removesuffix("0"))
+    def cover(self, claim: ClaimRecord) -> None:
+        """Leave out the calls of what is served as a whole: a child, a transition of a machine."""
+        key = str(claim.identity.get("key"))
+        if claim.identity["kind"] == "child":
+            name = str(claim.identity["workflow"])
+            self._covered.add(workflow_scope(claim.scope, name, 0).removesuffix("0"))
+        elif claim.identity["kind"] == "step" and key.startswith(_TRANSITION):
+            self._fired.add((claim.scope, key.removeprefix(_TRANSITION)))
 
     def rest(self) -> int | None:
         """Return the position of the first call left of all."""
@@ -115,10 +123,21 @@ class _Left:
             (
                 position
                 for position, claim in enumerate(self.claims)
-                if position not in self._made and not (covered and claim.scope.startswith(covered))
+                if position not in self._made
+                and not (covered and claim.scope.startswith(covered))
+                and not (self._fired and self._is_in_a_transition(claim.scope))
             ),
             None,
         )
+
+    def _is_in_a_transition(self, scope: str) -> bool:
+        """Whether a scope, or one around it, is that of a transition that was served."""
+        while scope:
+            scope, _, segment = scope.rpartition("/")
+            transition = segment.rpartition(":")[0].rpartition(".")[2]
+            if segment.startswith("wf:") and (scope, transition) in self._fired:
+                return True
+        return False
 
 
 def _same_place(recorded: ClaimRecord, claim: ClaimRecord) -> bool:

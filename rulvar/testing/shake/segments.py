@@ -47,7 +47,10 @@ def journal_segment(engine: Engine, workflow: Workflow[Any], recorded: RecordedS
 def child_segments(
     recorded: RecordedSegment, asked: tuple[ChildCall, ...]
 ) -> Iterator[tuple[ChildCall, RecordedSegment]]:
-    """Yield the finished children of a segment that a replay of it asked for."""
+    """Yield the finished children of a segment that a replay of it asked for.
+
+    A machine is left out: its commits are served, and its waits are told apart by where it stands.
+    """
     finished = {
         scope: operation
         for operation in JournalIndex(recorded.journal).operations.values()
@@ -57,7 +60,7 @@ def child_segments(
     }
     for call in asked:
         operation = finished.get(call.scope)
-        if operation is not None:
+        if operation is not None and not call.workflow.is_driver:
             yield call, _child(recorded, call, operation)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import httpx2
@@ -10,6 +11,11 @@ import pytest
 from providers import PROVIDERS, Provider
 
 from rulvar import ChatRequest, Msg
+from rulvar.adapters.compatible import openai_compatible
+from rulvar.adapters.openai import OpenAIAdapter
+from rulvar.contracts.redaction import default_redact
+from rulvar.contracts.stream import StreamError
+from rulvar.errors import ConfigError
 
 ANTHROPIC, OPENAI, LOCAL = PROVIDERS
 USAGE = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
@@ -187,3 +193,29 @@ async def test_a_split_of_cache_writes_is_told_when_it_adds_up(
     usage = events[-1]["usage"]
     assert (usage.get("cacheWrite5mTokens"), usage.get("cacheWrite1hTokens")) == told
     assert usage["inputTokens"] == 1000 + usage["cacheWriteTokens"]
+
+
+async def test_an_endpoint_that_is_not_there_is_named_and_its_credentials_are_not() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        adapter = openai_compatible("local", f"http://user:FAKEPASSWORD@127.0.0.1:{port}/v1?key=FAKEKEY")
+        request = ChatRequest(model="m", messages=(Msg.text("user", "hi"),))
+        [failed] = [event async for event in adapter.stream(request)]
+    assert isinstance(failed, StreamError)
+    assert (
+        failed.error.message
+        == f"the connection to the provider failed (127.0.0.1:{port}: Connection refused)"
+    )
+    await adapter.aclose()
+
+
+async def test_a_missing_key_is_told_in_words_that_no_masking_takes_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    request = ChatRequest(model="m", messages=(Msg.text("user", "hi"),))
+    with pytest.raises(ConfigError) as refused:
+        _ = [event async for event in OpenAIAdapter(model="m").stream(request)]
+    assert default_redact(refused.value.message) == refused.value.message
+    assert "set OPENAI_API_KEY" in refused.value.message

@@ -59,6 +59,13 @@ def test_the_document_holds_meta_calls_waits_and_settles(told: Any) -> None:
     assert document["settles"] == [{"seq": 9, "status": "suspended", "segment": 1, "outputHash": None}]
 
 
+def test_a_scope_without_calls_says_which_there_are(told: Any) -> None:
+    done = told("inspect", "r1", "--scope", "par:9")
+    assert done.code == 0
+    assert "no call in scope 'par:9'; there are: " in done.err
+    assert "par:0:1" in done.err
+
+
 def test_one_scope_can_be_chosen(told: Any) -> None:
     assert [call["seq"] for call in told("inspect", "r1", "--json", "--scope", "par:0:1").json["calls"]] == [
         4

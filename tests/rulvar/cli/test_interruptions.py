@@ -59,6 +59,16 @@ def test_a_second_ctrl_c_ends_a_step_that_hears_nothing(signalled: Any, project:
     assert "Traceback" not in done.err
 
 
+def test_a_second_ctrl_c_waits_for_no_thread(signalled: Any, project: Path) -> None:
+    (project / "deaf.py").write_text(
+        "import asyncio, time\nfrom rulvar import workflow\n@workflow\nasync def deaf(ctx):\n"
+        "    await ctx.step('s', lambda: asyncio.to_thread(time.sleep, 1000))\n"
+    )
+    done = signalled("run", "deaf.py:deaf", until="deaf", send=[signal.SIGINT, signal.SIGINT])
+    assert done.code == 130
+    assert "Traceback" not in done.err
+
+
 def test_a_reader_that_has_seen_enough_ends_the_command_in_silence(project: Path) -> None:
     store = project / ".rulvar"
     store.mkdir()

@@ -231,3 +231,25 @@ def test_a_broken_configuration_is_named_once(rulvar: Rulvar, project: Path, tex
     assert done.code == 2
     assert done.err.startswith("rulvar: error: " + told.format(file=file))
     assert done.err.count(str(file)) == 1
+
+
+def test_two_registered_workflows_of_one_name_are_refused(rulvar: Rulvar, project: Path) -> None:
+    (project / "twins.py").write_text(
+        "from rulvar import workflow\n"
+        '@workflow(name="a")\nasync def one(ctx):\n    return 1\n'
+        '@workflow(name="a")\nasync def two(ctx):\n    return 2\n'
+    )
+    write(project, '[tool.rulvar]\nworkflows = ["twins.py:one", "twins.py:two"]\n')
+    done = rulvar("run", "a")
+    assert done.code == 2
+    assert "tool.rulvar.workflows[1]: 'twins.py:two' is named 'a', and so is another one" in done.err
+
+
+def test_the_name_of_the_code_leads_to_the_name_of_the_workflow(rulvar: Rulvar, project: Path) -> None:
+    (project / "one.py").write_text(
+        'from rulvar import workflow\n@workflow(name="a")\nasync def only(ctx):\n    return 1\n'
+    )
+    write(project, '[tool.rulvar]\nworkflows = ["one.py:only"]\n')
+    done = rulvar("run", "only")
+    assert done.code == 2
+    assert "no workflow named 'only'; did you mean 'a'?" in done.err

@@ -329,3 +329,22 @@ def test_an_entry_that_is_not_there_cannot_be_run_again(rulvar: Rulvar) -> None:
     done = rulvar("resume", "r1", "flows.py:hello", "--invalidate", "99")
     assert (done.code, done.out) == (2, "")
     assert "--invalidate 99: run 'r1' has no entry 99; its last one is" in done.err
+
+
+def test_a_workflow_that_ends_the_process_is_no_run_that_waits(rulvar: Rulvar, project: Path) -> None:
+    (project / "leaves.py").write_text(
+        "import sys\nfrom rulvar import workflow\n@workflow\nasync def leaves(ctx):\n    sys.exit(3)\n"
+    )
+    done = rulvar("run", "leaves.py", "--json")
+    assert done.code == 1
+    assert "leaves.py:5 (SystemExit: 3); raise an exception there instead" in done.json["error"]["message"]
+
+
+def test_an_error_of_a_megabyte_is_cut_for_people(rulvar: Rulvar, project: Path) -> None:
+    (project / "long.py").write_text(
+        "from rulvar import workflow\n@workflow\nasync def long(ctx):\n    raise ValueError('x' * 1_000_000)\n"
+    )
+    done = rulvar("run", "long.py", "--run-id", "long")
+    assert len(done.out) < 5_000
+    assert "(1,000,000 characters; --json has them all)" in done.out
+    assert "settled  nothing was journaled" in rulvar("inspect", "long").out

@@ -54,6 +54,14 @@ def test_help_on_a_group_names_its_verbs_only(look: Rulvar, words: list[str]) ->
     assert "runs ls" not in done.out
 
 
+@pytest.mark.parametrize("words", [["runs", "--help"], ["help", "runs"]])
+def test_help_on_a_group_that_is_a_verb_as_well_says_both(look: Rulvar, words: list[str]) -> None:
+    done = look(*words)
+    assert done.code == 0
+    assert "--record FILE" in done.out
+    assert "  runs audit" in done.out
+
+
 def test_without_a_verb_the_help_is_an_error(look: Rulvar) -> None:
     done = look()
     assert done.code == 2

@@ -76,3 +76,13 @@ def test_a_request_that_is_nested_too_deeply_is_refused(levels: int) -> None:
         schema = {"not": schema}
     with pytest.raises(NonSerializableValueError, match="deeper than 400 levels"):
         request_hash(ChatRequest(model="m", messages=(), schema=schema))
+
+
+def test_a_refusal_in_the_depths_is_told_in_one_line() -> None:
+    deep: Any = "bottom"
+    for _ in range(1000):
+        deep = {"a long name": deep}
+    with pytest.raises(NonSerializableValueError) as refused:
+        canonical_json(deep)
+    assert len(str(refused.value)) < 300
+    assert str(refused.value).endswith("nested deeper than 400 levels")

@@ -42,3 +42,9 @@ def test_a_number_without_a_fraction_is_an_integer_however_it_is_written() -> No
 @pytest.mark.parametrize("value", ["true", "1.5", '"1"', "null", "[1]", "1e400", "99999999999999999999"])
 def test_what_is_no_integer_is_no_seq(value: str) -> None:
     assert decode_entry(f'{{"seq":{value}}}'.encode()).seq == -1
+
+
+@pytest.mark.parametrize("value", [b'"\xff"', b'"\xed\xa0\x80"', b"[" * 2000 + b"]" * 2000, b'"\\u00zz"'])
+def test_a_line_that_cannot_be_read_is_refused_at_once_also_where_nobody_looks_yet(value: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode_entry(b'{"seq":1,"kind":"step","hashVersion":2,"value":' + value + b"}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from functools import partial
 from typing import Any
 
 import pytest
 
-from rulvar import Ctx, tool, workflow
+from rulvar import Ctx, define_workflow, tool, workflow
 from rulvar.errors import AgentCallError, BudgetExhaustedError
 from rulvar.testing import FAKE_MODEL_REF, create_test_engine, fake_tool_calls, fake_wire_error
 
@@ -138,3 +140,52 @@ async def test_an_exit_in_a_branch_is_not_settled() -> None:
 
     with pytest.raises(Verdict):
         await run(body)
+
+
+@pytest.mark.parametrize("how", ["parallel", "pipeline", "phase"])
+@pytest.mark.parametrize("determinism", ["off", "warn"])
+async def test_a_function_that_is_not_async_is_refused_and_no_item_is_dropped_for_it(
+    how: str, determinism: Any
+) -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        time.time()  # rulvar: ignore[RLV101] the guard looks at a body that could read a clock
+        if how == "parallel":
+            return await ctx.parallel([lambda: 1])  # type: ignore[list-item, return-value]
+        if how == "pipeline":
+            return await ctx.pipeline([1], lambda item: item + 1)
+        return await ctx.phase("p")(lambda: 1)  # type: ignore[arg-type, return-value]
+
+    engine = create_test_engine(determinism=determinism)
+    outcome = await engine.run(define_workflow("plain", body)).result()
+    assert outcome.error is not None
+    assert outcome.error.code == "config"
+    assert "<lambda> returned int, and what it returns is awaited" in outcome.error.message
+
+
+async def test_the_ctx_of_a_run_that_is_over_is_of_no_use_in_another_one() -> None:
+    kept: list[Ctx] = []
+
+    async def keep(ctx: Ctx, args: Any) -> Any:
+        kept.append(ctx)
+        return await kept[0].step("s", lambda: 1)
+
+    engine = create_test_engine()
+    wf = define_workflow("keep", keep)
+    assert (await engine.run(wf, run_id="first").result()).value == 1
+    outcome = await engine.run(wf, run_id="second").result()
+    assert outcome.error is not None
+    assert "ctx of run 'first', which is over, was called in run 'second'" in outcome.error.message
+
+
+async def test_a_branch_may_return_an_exception() -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        async def look(item: int) -> Exception:
+            await ctx.step(f"look at {item}", lambda: item)
+            return ValueError(item)
+
+        plain = await ctx.parallel([partial(look, 1)])
+        [settled] = await ctx.parallel([partial(look, 2)], settle=True)
+        piped = await ctx.pipeline([3], look)
+        return [str(error) for error in (*plain, settled.value, *piped)]
+
+    assert (await run(body)).unwrap() == ["1", "2", "3"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -58,3 +59,70 @@ async def test_an_outcome_gives_its_value_in_one_word_or_says_why_there_is_none(
     outcome = await make_bench().run(waiting)
     with pytest.raises(RunFailedError, match="ended suspended; waits for approve"):
         outcome.unwrap()
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+async def raise_mute(*args: Any) -> Any:
+    raise Mute
+
+
+@workflow(name="mute")
+async def mute(ctx: Ctx, args: Any) -> Any:
+    if args == "parallel":
+        return await ctx.parallel([raise_mute], settle=True)
+    if args == "pipeline":
+        return await ctx.pipeline([1], raise_mute)
+    if args == "step":
+        return await ctx.step("s", raise_mute)
+    raise Mute
+
+
+@pytest.mark.parametrize("where", ["body", "step", "parallel", "pipeline"])
+async def test_an_exception_that_cannot_tell_its_text_fails_the_run_as_any_other(
+    make_bench: Any, where: str
+) -> None:
+    outcome = await make_bench().run(mute, where)
+    [error] = [
+        each for each in (outcome.error, *(item.error for item in outcome.dropped)) if each is not None
+    ]
+    assert error.message == "Mute (its text cannot be told)"
+    assert outcome.raised is None or outcome.raised.type == "Mute"
+
+
+async def test_an_exception_without_a_text_is_told_by_its_name(bench: Any) -> None:
+    @workflow(name="late")
+    async def late(ctx: Ctx, args: Any) -> Any:
+        raise TimeoutError
+
+    assert (await bench.run(late)).error.message == "TimeoutError"
+
+
+async def test_a_group_of_exceptions_is_told_with_what_is_in_it(bench: Any) -> None:
+    @workflow(name="group")
+    async def group(ctx: Ctx, args: Any) -> Any:
+        raise ExceptionGroup(
+            "both", [ValueError("a"), ExceptionGroup("inner", [KeyError("b"), TimeoutError()])]
+        )
+
+    told = (await bench.run(group)).error.message
+    assert told == "both (2 sub-exceptions): ValueError: a; KeyError: 'b'; TimeoutError: TimeoutError"
+
+
+async def test_a_body_that_raises_before_it_can_be_awaited_fails_its_run(bench: Any) -> None:
+    def checked(body: Any) -> Any:
+        @functools.wraps(body)
+        def check(ctx: Ctx, args: Any) -> Any:
+            raise PermissionError("not for you")
+
+        return check
+
+    @checked
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return None
+
+    outcome = await bench.run(body)
+    assert outcome.error is not None and outcome.error.message == "not for you"

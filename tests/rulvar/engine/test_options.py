@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
-from typing import Any
+from typing import Any, get_overloads
 
 import pytest
 
@@ -18,6 +19,7 @@ from rulvar import (
     define_workflow,
     tool,
 )
+from rulvar.engine.primitives.agent_plan import AgentOptions
 from rulvar.errors import ConfigError
 from rulvar.kernel.admission import BudgetDefaults
 from rulvar.runtime.retry import Backoff
@@ -276,3 +278,15 @@ def test_a_routing_may_name_an_adapter_that_a_workflow_of_the_engine_brings() ->
     assert Engine(routing={"loop": "their:model"}, workflows=[brings]).routing == {"loop": "their:model"}
     assert Engine(routing={"loop": None}).routing == {"loop": None}
     assert Engine(routing={}).routing == {}
+
+
+def test_two_workflows_of_one_name_are_refused_and_one_may_be_listed_twice() -> None:
+    with pytest.raises(ConfigError, match="two of them are named 'child'"):
+        Engine(workflows=[child, define_workflow("child", answer)])
+    assert Engine(workflows=[child, child]).workflow_of("child") is child
+
+
+def test_type_checkers_know_every_option_of_an_agent_call() -> None:
+    [plain] = [each for each in get_overloads(Ctx.agent) if "label" in inspect.signature(each).parameters]
+    named = set(inspect.signature(plain).parameters) - {"self", "prompt"}
+    assert named == set(AgentOptions.__struct_fields__) - {"conduct", "system", "media"}

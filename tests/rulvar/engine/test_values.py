@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import enum
 import importlib
 import re
 import sys
@@ -183,3 +184,17 @@ async def test_a_number_that_no_double_holds_is_named_where_it_stands(
     async with Engine() as engine:
         with pytest.raises(RulvarError, match=place):
             (await engine.run(define_workflow("w", body), args).result()).unwrap()
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"), [(Path("/etc"), "pass str(...)"), (Colour.RED, "pass its value")], ids=["path", "enum"]
+)
+async def test_what_json_cannot_hold_is_refused_with_what_to_pass(bench: Any, value: Any, hint: str) -> None:
+    async def body(ctx: Ctx, args: Any) -> Any:
+        return await ctx.step("s", lambda: value)
+
+    assert (await bench.run(body)).error.message.endswith(hint)

@@ -95,6 +95,17 @@ async def test_a_call_that_nothing_matches_is_loud(kit: Any) -> None:
     assert fake.calls == []
 
 
+async def test_an_answer_that_does_not_fit_is_asked_for_again_by_what_gave_it() -> None:
+    engine = create_test_engine(agents={"^Classify": {"severity": 7}})
+
+    async def classify(ctx: Ctx, args: Any) -> Any:
+        return await ctx.agent("Classify: typo", schema={"properties": {"severity": {"type": "string"}}})
+
+    outcome = await engine.run(define_workflow("classify", classify)).result()
+    assert outcome.error is not None
+    assert (outcome.error.code, (outcome.error.data or {}).get("kind")) == ("agent", "schema-mismatch")
+
+
 @dataclasses.dataclass
 class Verdict:
     verdict: str

@@ -565,6 +565,51 @@ def test_stable_workflows_do_not_move(project: Project) -> None:
     assert "nothing moved" in done.stdout
 
 
+MACHINES = """
+from rulvar import Input, MachineCtx, StateMachine, tool, transition, workflow
+from rulvar.hitl import AskUser
+from rulvar.testing import run_workflow
+
+@tool
+def look(what: str) -> str:
+    "Look."
+    return what
+
+class Ticket(StateMachine):
+    @transition(to="open")
+    async def begin(self, ctx: MachineCtx):
+        ctx.state["seen"] = await ctx.call_tool(look, {"what": "a"})
+        ctx.start(AskUser, {"question": "Name?"}, on_done="named")
+
+    @transition(from_="open", to="end", wait=True)
+    async def named(self, ctx: MachineCtx, input: Input):
+        ctx.result["seen"] = await ctx.step("again", lambda: "b")
+
+@workflow(name="around")
+async def around(ctx, args):
+    return await ctx.workflow(Ticket)
+
+ANSWERS = {"user_answered": {"answer": "Ana"}}
+
+async def test_parked():
+    assert (await run_workflow(Ticket)).status == "waiting"
+
+async def test_done():
+    assert (await run_workflow(Ticket, answers=ANSWERS)).status == "completed"
+
+async def test_nested():
+    assert (await run_workflow(around, answers=ANSWERS)).status == "completed"
+"""
+
+
+def test_what_a_machine_has_committed_does_not_move(project: Project) -> None:
+    project.write("test_machines.py", MACHINES)
+    done, report = shaken(project)
+    assert report["moves"] == [], done.stdout
+    assert report["calls"] > 10
+    assert done.returncode == 0, done.stdout
+
+
 def test_workers_shake_together_and_moves_are_warnings_in_the_replay_report(project: Project) -> None:
     project.write("flows.py", FAULTS)
     project.write("test_flows.py", TEST)
