@@ -369,9 +369,7 @@ class Run:
         """Emit a log event at the current place."""
         place = CURRENT_PLACE.get()
         place = place if place is not None and place.run is self else self.root
-        facts = {"level": level, "msg": msg}
-        if data is not None:
-            facts["data"] = data
+        facts = {"level": level, "msg": msg, **({} if data is None else {"data": data})}
         self.bus.emit("log", place.span, place.around, facts)
 
     def suspend_when_still(self) -> None:
