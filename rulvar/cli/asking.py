@@ -106,3 +106,6 @@ def _read_line(terminal: Terminal) -> str | None:
         except EOFError:
             terminal.stderr.write("\n")
             return None
+        except KeyboardInterrupt:
+            terminal.stderr.write("\n")
+            raise

@@ -44,7 +44,8 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 async def drive(handle: RunHandle, terminal: Terminal, name: str, *, quiet: bool = False) -> Driven:
     """Wait for a run to settle, showing its progress under the name of its workflow.
 
-    The first Ctrl-C cancels the run and waits for its settlement, a second one gives up waiting.
+    The first Ctrl-C cancels the run and waits for its settlement, a second one gives up waiting, and a third one
+    ends the process, whatever the workflow catches.
 
     Raises:
         RulvarError: the run could not start.
@@ -64,6 +65,10 @@ async def drive(handle: RunHandle, terminal: Terminal, name: str, *, quiet: bool
     def on_signal(number: int, frame: FrameType | None) -> None:
         received.append(number)
         if len(received) > 1:
+            # the workflow may catch this too, and go on: then only the system can end it
+            for each in _SIGNALS:
+                if signal.getsignal(each) is on_signal:
+                    signal.signal(each, signal.SIG_DFL)
             raise KeyboardInterrupt
         loop.call_soon_threadsafe(cancel)
 
@@ -99,4 +104,5 @@ def _handlers(handler: Any, numbers: tuple[int, ...] = _SIGNALS) -> Iterator[Non
         yield
     finally:
         for number in mine:
-            signal.signal(number, before[number] or signal.SIG_DFL)
+            if signal.getsignal(number) is handler:
+                signal.signal(number, before[number] or signal.SIG_DFL)

@@ -40,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if code == INTERRUPTED and arguments is None:
             _leave_threads_behind()
         return code
+    except KeyboardInterrupt:  # before there was a command that could say so
+        print("rulvar: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
         # whoever read has seen enough; nothing more can be said, not even while Python ends
         _discard(1)

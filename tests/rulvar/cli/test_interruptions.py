@@ -7,11 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rulvar.cli.main import main
 
 Rulvar = Callable[..., Any]
 
@@ -51,10 +54,11 @@ def test_a_cancelled_run_is_resumed_where_it_stood(signalled: Any, rulvar: Rulva
 
 def test_a_second_ctrl_c_ends_a_step_that_hears_nothing(signalled: Any, project: Path) -> None:
     (project / "deaf.py").write_text(
-        "import time\nfrom rulvar import workflow\n@workflow\nasync def deaf(ctx):\n"
-        "    await ctx.step('s', lambda: time.sleep(30))\n"
+        "import sys, time\nfrom rulvar import workflow\n"
+        "def work():\n    print('begun', file=sys.stderr, flush=True)\n    time.sleep(30)\n"
+        "@workflow\nasync def deaf(ctx):\n    await ctx.step('s', work)\n"
     )
-    done = signalled("run", "deaf.py:deaf", until="deaf", send=[signal.SIGINT, signal.SIGINT])
+    done = signalled("run", "deaf.py:deaf", until="begun", send=[signal.SIGINT, signal.SIGINT])
     assert done.code == 130
     assert "Traceback" not in done.err
 
@@ -67,6 +71,49 @@ def test_a_second_ctrl_c_waits_for_no_thread(signalled: Any, project: Path) -> N
     done = signalled("run", "deaf.py:deaf", until="deaf", send=[signal.SIGINT, signal.SIGINT])
     assert done.code == 130
     assert "Traceback" not in done.err
+
+
+GREEDY = """
+import asyncio
+import sys
+from rulvar import workflow
+
+async def work():
+    print("begun", file=sys.stderr, flush=True)
+    await asyncio.sleep(60)
+
+@workflow
+async def greedy(ctx):
+    while True:
+        try:
+            await ctx.step("s", work)
+        except BaseException:
+            pass
+"""
+
+
+def test_a_third_ctrl_c_ends_a_workflow_that_catches_everything(signalled: Any, project: Path) -> None:
+    (project / "greedy.py").write_text(GREEDY)
+    done = signalled("run", "greedy.py:greedy", until="begun", send=[signal.SIGINT] * 3)
+    assert done.code == -signal.SIGINT
+    assert "Traceback" not in done.err
+
+
+def test_ctrl_c_at_a_question_begins_a_line_of_its_own(person: Any) -> None:
+    at = person("run", "flows.py:release", "--arg", "version=1")
+    at.expect("> ")
+    time.sleep(0.5)  # reading begins a moment after the prompt
+    at.type("\x03")
+    at.expect("\r\nrulvar: interrupted")
+
+
+def test_ctrl_c_while_a_command_is_being_loaded_is_no_traceback(capsys: Any, monkeypatch: Any) -> None:
+    def interrupted(words: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rulvar.cli.main._dispatch", interrupted)
+    assert main(["runs", "ls"]) == 130
+    assert capsys.readouterr().err == "rulvar: interrupted\n"
 
 
 def test_a_reader_that_has_seen_enough_ends_the_command_in_silence(project: Path) -> None:
