@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
@@ -59,14 +59,14 @@ class Agent(Generic[Value]):
     version: str = "1"
     instructions: str = ""
     model: Any = None
-    tools: tuple[Tool, ...] = ()
+    tools: Sequence[Tool] = ()
     input: Any = None
     output: Any = None
     guards: AgentGuards = field(default_factory=AgentGuards)
-    hooks: tuple[Hook, ...] = ()
+    hooks: Sequence[Hook] = ()
     stream: StreamPolicy | None = None
     limits: Limits = None  # type: ignore[assignment]
-    media: tuple[str, ...] = ()
+    media: Sequence[str] = ()
     effort: str | None = None
     description: str = ""
     toolset: Toolset = field(init=False, repr=False)

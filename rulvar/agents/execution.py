@@ -70,7 +70,7 @@ def agent_workflow(
         budget_share=1.0,
         promise_usd=0.0,  # it promises turn by turn
         read_limits=Limits.of,
-        uses=agent.tools,
+        uses=tuple(agent.tools),
     )
 
 

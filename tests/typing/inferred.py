@@ -160,6 +160,7 @@ async def check_agent_values() -> None:
     async with create_test_engine() as engine:
         outcome = await engine.run(judge, "?").result()
         assert_type(outcome.value, dict[str, bool] | None)
+    Agent(id="desk", model=model, tools=[lookup, count, agent_as_tool(judge)], media=["image/png"], hooks=[])
     untyped = Agent(id="judge", model=model, output=Verdict)
     assert_type(untyped, Agent[Any])
     assert_type(agent_as_tool(judge), Tool)
