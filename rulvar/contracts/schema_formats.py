@@ -18,16 +18,17 @@ Check = Callable[[str], bool]
 
 _PCHAR = r"a-z0-9\-._~!$&'()*+,;=:@"
 _PERCENT = r"%[0-9a-f]{2}"
-_NAME = rf"(?:[a-z0-9_]|{_PERCENT})++(?::[1-9][0-9]{{0,3}}|\*)?"
+_NAME = rf"(?:[a-z0-9_]|{_PERCENT})+(?::[1-9][0-9]{{0,3}}|\*)?"
 _SPACE = r"\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|[01]?[0-9]?[0-9])"
 _PLAIN_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_POINTER = r"(?:/(?:[^~/]|~[01])*+)*+"
+_POINTER = r"(?:/(?:[^~/]|~[01])*)*"
 _NUMBER = r"([0-9]+(?:[.,][0-9]+)?)"
 
 
 def _pattern(text: str) -> re.Pattern[str]:
+    # no possessive quantifiers: Python 3.11.2 matches some of them wrongly; no branch here can start as its rest does
     return re.compile(text, re.ASCII | re.IGNORECASE)
 
 
@@ -43,22 +44,22 @@ _IPV4 = _pattern(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
 _PLAIN_IPV4 = _pattern(rf"{_PLAIN_OCTET}(?:\.{_PLAIN_OCTET}){{3}}")
 _IPV6_GROUP = _pattern("[0-9a-f]{1,4}")
 _IPV6_BOUND = 45
-_HOSTNAME = _pattern(rf"(?=.{{1,253}}+\.?\Z){_LABEL}(?:\.{_LABEL})*+\.?")
+_HOSTNAME = _pattern(rf"(?=.{{1,253}}\.?\Z){_LABEL}(?:\.{_LABEL})*\.?")
 _HOST_LABEL = _pattern(_LABEL)
-_MAILBOX = _pattern(r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*+")
-_SCHEME = _pattern(r"[a-z][a-z0-9+\-.]*+:")
+_MAILBOX = _pattern(r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
+_SCHEME = _pattern(r"[a-z][a-z0-9+\-.]*:")
 _URI_TEMPLATE = _pattern(
-    rf"""(?:[^\x00-\x20"'<>%\\^`{{|}}]|{_PERCENT}|\{{[+#./;?&=,!@|]?{_NAME}(?:,{_NAME})*+\}})*+"""
+    rf"""(?:[^\x00-\x20"'<>%\\^`{{|}}]|{_PERCENT}|\{{[+#./;?&=,!@|]?{_NAME}(?:,{_NAME})*\}})*"""
 )
 _URL = _pattern(r"(?:https?|ftp)://")
-_URL_LABEL = _pattern(r"[a-z\u00a1-\uffff0-9]++(?:-[a-z\u00a1-\uffff0-9]++)*+")
-_URL_TOP = _pattern(r"[a-z\u00a1-\uffff]{2,}+")
+_URL_LABEL = _pattern(r"[a-z\u00a1-\uffff0-9]+(?:-[a-z\u00a1-\uffff0-9]+)*")
+_URL_TOP = _pattern(r"[a-z\u00a1-\uffff]{2,}")
 _URL_IPV4 = _pattern(
     r"(?:[1-9][0-9]?|1[0-9]{2}|2[01][0-9]|22[0-3])(?:\.(?:1?[0-9]{1,2}|2[0-4][0-9]|25[0-5])){2}"
     r"\.(?:[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-4])"
 )
 _PRIVATE = re.compile(r"10\.|127\.|169\.254\.|192\.168\.|172\.(?:1[6-9]|2[0-9]|3[01])\.")
-_PORT_AND_PATH = re.compile(r"(?::[0-9]{2,5})?(?:/.*+)?", re.DOTALL)
+_PORT_AND_PATH = re.compile(r"(?::[0-9]{2,5})?(?:/.*)?", re.DOTALL)
 
 
 def _whole(text: str) -> Check:
@@ -133,12 +134,12 @@ class _Uri:
     """The characters that parts of a URI take; a reference takes a quote as well."""
 
     def __init__(self, more: str = "") -> None:
-        self._query = _pattern(rf"(?:[{_PCHAR}{more}/?]|{_PERCENT})*+")
-        self._path = _pattern(rf"(?:[{_PCHAR}{more}/]|{_PERCENT})*+")
+        self._query = _pattern(rf"(?:[{_PCHAR}{more}/?]|{_PERCENT})*")
+        self._path = _pattern(rf"(?:[{_PCHAR}{more}/]|{_PERCENT})*")
         # every other authority is made of what a path takes; a bracketed address is not
         self._address = _pattern(
-            rf"//?(?:(?:[a-z0-9\-._~!$&'()*+,;=:]|{_PERCENT})*+@)?"
-            rf"\[([^\]]*+)\](?::[0-9]*+)?((?:/(?:[{_PCHAR}{more}]|{_PERCENT})*+)*+)"
+            rf"//?(?:(?:[a-z0-9\-._~!$&'()*+,;=:]|{_PERCENT})*@)?"
+            rf"\[([^\]]*)\](?::[0-9]*)?((?:/(?:[{_PCHAR}{more}]|{_PERCENT})*)*)"
         )
 
     def holds(self, text: str) -> bool:
@@ -155,7 +156,7 @@ class _Uri:
         )
 
 
-_FUTURE_ADDRESS = _pattern(r"v[0-9a-f]++\.[a-z0-9\-._~!$&'()*+,;=:]++")
+_FUTURE_ADDRESS = _pattern(r"v[0-9a-f]+\.[a-z0-9\-._~!$&'()*+,;=:]+")
 _URI = _Uri()
 _URI_REFERENCE = _Uri('"')
 
@@ -215,7 +216,7 @@ FORMATS: Mapping[str, Check] = MappingProxyType(
         "url": _is_url,
         "uuid": _whole(r"(?:urn:uuid:)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"),
         "json-pointer": _whole(_POINTER),
-        "json-pointer-uri-fragment": _whole(rf"#(?:/(?:[a-z0-9_\-.!$&'()*+,;:=@]|{_PERCENT}|~[01])*+)*+"),
+        "json-pointer-uri-fragment": _whole(rf"#(?:/(?:[a-z0-9_\-.!$&'()*+,;:=@]|{_PERCENT}|~[01])*)*"),
         "relative-json-pointer": _whole(rf"(?:0|[1-9][0-9]*)(?:#|{_POINTER})"),
     }
 )

@@ -36,6 +36,11 @@ async def sync(ctx: Ctx, args: Any) -> Any:
     )
 
 
+@pytest.fixture(autouse=True)
+def nothing_but_a_desk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)  # where nothing is recorded
+
+
 async def test_what_is_recorded_has_its_credentials_masked_and_still_replays(tmp_path: Path) -> None:
     path = tmp_path / "f.json"
     first = await run_workflow(sync, fixture=path)
