@@ -28,7 +28,7 @@ _NUMBER = r"([0-9]+(?:[.,][0-9]+)?)"
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    # no possessive quantifiers: Python 3.11.2 matches some of them wrongly; no branch here can start as its rest does
+    # nothing possessive: early 3.11 matches it wrongly, and nothing that repeats here can begin what follows it
     return re.compile(text, re.ASCII | re.IGNORECASE)
 
 
